@@ -1,0 +1,65 @@
+# Two commands do everything: `make run` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
+export PIP_NO_WARN_SCRIPT_LOCATION := 1
+
+.PHONY: install run test test-system lint types layers unit lock clean help
+
+help: ## Say what can be made.
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+install: $(VENV)/.run ## Install the daemon into .venv/.
+
+$(VENV)/.python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Python 3.11 or later is needed; set PYTHON=/path/to/python3.11"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+$(VENV)/.run: $(VENV)/.python requirements/run.lock pyproject.toml
+	$(PIP) install --require-hashes -r requirements/run.lock
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.run requirements/dev.lock
+	$(PIP) install --require-hashes -r requirements/dev.lock
+	@touch $@
+
+run: install ## Start the daemon on data/mcp.json.
+	$(BIN)/mcp-supervisor run --config data/mcp.json
+
+test: lint types layers unit ## Everything a change must pass.
+
+lint: $(VENV)/.dev ## Style, with ruff.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev ## mypy strict (package and tests), pyright strict (package).
+	$(BIN)/mypy
+	$(BIN)/pyright
+
+layers: $(VENV)/.dev ## Who may import whom.
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest -m "not system"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --fail-under=95
+	$(BIN)/coverage report --include="supervisor/core/*" --fail-under=100
+
+test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs what they need.
+	tests/system/prepare
+	$(BIN)/python -m pytest -m system -rs tests/system
+
+lock: $(VENV)/.dev ## Resolve the lock files anew.
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	  --upgrade pyproject.toml requirements/build.in --output-file requirements/run.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	  --upgrade pyproject.toml requirements/build.in --group dev --output-file requirements/dev.lock
+
+clean: ## Remove what make made.
+	rm -rf $(VENV) .tools .coverage .coverage.* .mypy_cache .ruff_cache .hypothesis build dist *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
