@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: install run test test-system lint types layers unit lock clean help
+.PHONY: install run test test-system lint types layers unit docs lock clean help
 
 help: ## Say what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -53,6 +53,10 @@ unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs what they need.
 	tests/system/prepare
 	$(BIN)/python -m pytest -m system -rs tests/system
+
+docs: $(VENV)/.dev ## Regenerate what is generated: the lifecycle diagram, the schema.
+	$(BIN)/python tools/diagram.py --write
+	$(BIN)/python tools/schema.py
 
 lock: $(VENV)/.dev ## Resolve the lock files anew.
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \

@@ -1,0 +1,5 @@
+"""`python -m supervisor` is `mcp-supervisor`."""
+
+from supervisor.cli import entry
+
+entry()

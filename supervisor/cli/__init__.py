@@ -1,0 +1,71 @@
+"""The command `mcp-supervisor`: asks the daemon and prints.
+
+It starts fast, so nothing here imports anyio, pydantic, msgspec or mcp; the verbs that need more import it
+themselves. Every failure becomes a sentence and an exit status in one place, `main`.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from io import TextIOWrapper
+from pathlib import Path
+from typing import TextIO
+
+from supervisor.cli.failures import tell
+from supervisor.cli.parser import parse
+from supervisor.errors import SupervisorError
+
+INTERRUPTED = 130
+"""What a shell reports for a program that Ctrl-C ended."""
+NO_READER = 141
+"""What a shell reports for a program whose reader went away."""
+
+
+def entry() -> None:
+    """Run as a program."""
+    _mend_streams()
+    sys.exit(main(sys.argv[1:]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """Do what the words ask for and return the exit status."""
+    try:
+        status = _act(argv)
+        print(end="", flush=True)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        _let_go_of_stdout()
+        return NO_READER
+    return status
+
+
+def _act(argv: Sequence[str]) -> int:
+    try:
+        command = parse(argv)
+        return command()
+    except SystemExit as end:  # argparse, after it printed its help
+        return int(end.code or 0)
+    except SupervisorError as error:
+        return tell(error, as_json="--json" in argv)
+
+
+def _mend_streams() -> None:
+    """Let neither a closed stream nor a poor locale turn an answer into a traceback."""
+    sys.stdin = sys.stdin or _nowhere()
+    sys.stdout = sys.stdout or _nowhere()
+    sys.stderr = sys.stderr or _nowhere()
+    for stream in (sys.stdout, sys.stderr):
+        assert isinstance(stream, TextIOWrapper)
+        stream.reconfigure(errors="backslashreplace")
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("r+")
+
+
+def _let_go_of_stdout() -> None:
+    """Keep Python's last flush from complaining."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

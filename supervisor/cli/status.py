@@ -1,0 +1,151 @@
+"""`status`: how the servers are, the broken ones first."""
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from supervisor.cli.connection import PROMPTLY
+from supervisor.cli.render import (
+    DIM,
+    GREEN,
+    RED,
+    YELLOW,
+    Column,
+    coloured,
+    duration,
+    paint,
+    screen_width,
+    table,
+)
+from supervisor.core.printable import one_line
+from supervisor.errors import DONE, NOT_RUNNING
+from supervisor.surfaces.client import SyncClient
+
+STATE_COLOURS = {
+    "connected": GREEN,
+    "unavailable": RED,
+    "connecting": YELLOW,
+    "stopping": YELLOW,
+    "idle": DIM,
+    "stopped": DIM,
+    "disabled": DIM,
+}
+
+Server = Mapping[str, Any]
+
+
+def show_fleet(client: SyncClient, *, as_json: bool) -> int:
+    """Print all servers; that the daemon answers is success, whatever it says of them."""
+    answer = client.request("servers/list", timeout=PROMPTLY)
+    if as_json:
+        print(json.dumps(answer, indent=2))
+        return DONE
+    daemon = client.request("supervisor/info", timeout=PROMPTLY)
+    for line in fleet_lines(
+        answer["servers"], daemon, now=time.time(), width=screen_width(), colour=coloured()
+    ):
+        print(line)
+    return DONE
+
+
+def show_server(client: SyncClient, name: str, *, as_json: bool) -> int:
+    """Print all that is known of one server; success means that it is connected."""
+    server = client.request("servers/get", {"server": name}, timeout=PROMPTLY)
+    if as_json:
+        print(json.dumps(server, indent=2))
+    else:
+        for line in server_lines(server, now=time.time(), colour=coloured()):
+            print(line)
+    return DONE if server["state"] == "connected" else NOT_RUNNING
+
+
+def fleet_lines(
+    servers: Sequence[Server], daemon: Mapping[str, Any], *, now: float, width: int, colour: bool
+) -> list[str]:
+    """The table, the counts below it, and what is wrong with the configuration."""
+    columns = (
+        Column("NAME", most=20),
+        Column("STATE", colours=STATE_COLOURS if colour else {}),
+        Column("FOR", right=True),
+        Column("PID", right=True),
+        Column("TOOLS", right=True),
+        Column("CALLS", right=True),
+        Column("NOTE"),
+    )
+    rows = [_row(server, now) for server in sorted(servers, key=_broken_first)]
+    body = table(columns, rows, width=width) if rows else _how_to_begin(daemon)
+    problems = [f"problem: {one_line(str(problem))}" for problem in daemon.get("problems", ())]
+    return [*body, *([counts(servers)] if rows else []), *problems]
+
+
+def counts(servers: Sequence[Server]) -> str:
+    """`11/12 connected`; a disabled server is not missed, so it is counted apart."""
+    states = [server["state"] for server in servers]
+    disabled = states.count("disabled")
+    apart = f", {disabled} disabled" if disabled else ""
+    return f"{states.count('connected')}/{len(states) - disabled} connected{apart}"
+
+
+def server_lines(server: Server, *, now: float, colour: bool) -> list[str]:
+    """One line per fact; what this version does not know is shown as it came."""
+    facts = {f"{one_line(key)}:": _fact(key, value, now) for key, value in server.items()}
+    if colour:
+        facts["state:"] = paint(facts["state:"], STATE_COLOURS.get(server["state"]))
+    width = max(map(len, facts))
+    return [f"{label:{width}}  {text}" for label, text in facts.items() if text]
+
+
+def _broken_first(server: Server) -> tuple[bool, str]:
+    broken = server["state"] == "unavailable" or str(server.get("phase")).lower() == "backoff"
+    return not broken, server["name"]
+
+
+def _row(server: Server, now: float) -> tuple[str, ...]:
+    connected = server["state"] == "connected"
+    return (
+        server["name"],
+        server["state"],
+        _age(server.get("since"), now),
+        _number(server.get("pid")),
+        _number(server.get("tools")),
+        _number(server.get("pending")),
+        "" if connected else str(server.get("reason") or ""),
+    )
+
+
+def _age(since: float | None, now: float) -> str:
+    return "-" if since is None else duration(now - since)
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def _how_to_begin(daemon: Mapping[str, Any]) -> list[str]:
+    files = " or ".join(one_line(file["path"]) for file in daemon.get("configFiles", ()))
+    return [f"no servers; add one to {files or 'a config file'}"]
+
+
+def _fact(key: str, value: Any, now: float) -> str:
+    """The value for a person; empty when there is nothing to say."""
+    if value in (None, "", [], {}):
+        return ""
+    match key, value:
+        case "exit", {"reason": str(reason), "at": int() | float() as at}:
+            return f"{one_line(reason)} ({_relative(at - now)})"
+        case "timeline", [[str(), int() | float() as began], *_]:
+            return ", ".join(f"{one_line(word)} +{at - began:.2f} s" for word, at in value)
+        case (("since" | "nextTry"), int() | float()):
+            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
+            return f"{moment} ({_relative(value - now)})"
+        case _, str():
+            return one_line(value)
+        case _, [*texts] if all(isinstance(text, str) for text in texts):
+            return one_line(", ".join(texts))
+        case _:
+            return json.dumps(value)
+
+
+def _relative(seconds: float) -> str:
+    return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"

@@ -1,0 +1,380 @@
+"""All tools of the fleet under their public names, and how that set changes.
+
+A server's definitions are parsed once (`parse_tools`) and stand on the server's `Shelf`; all shelves make a
+`Catalog`: an immutable table from public name to (server, tool), and the bytes of the listing. What is not
+listed is in `left_out` with the reason. `Generations` numbers catalogs and says what changed between two.
+
+Definitions are never decoded beyond their outermost keys: every value passes byte for byte as its server
+wrote it. Only `name` is replaced, and `server` and `approval` are added to `_meta`. This module does not know
+which servers run, and never splits a public name.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from types import MappingProxyType
+from typing import Literal
+
+import msgspec
+
+from supervisor.core.globs import allows
+from supervisor.core.jsonrpc import depth
+from supervisor.core.naming import public_name
+from supervisor.core.policy import Annotations, Approval, Policy, judge, read_annotations
+from supervisor.errors import SupervisorError
+
+MAX_DEPTH = 90
+"""How deep a definition may nest: a reader that allows a hundred levels still has room for what is around."""
+
+MAX_BYTES = 1024 * 1024
+"""How large a definition may be: no model reads a longer one, and every client would have to."""
+
+HISTORY = 64
+"""How many generations back a difference can be told."""
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_string = msgspec.json.Decoder(str)
+_LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
+_NULL = msgspec.Raw(b"null")
+
+
+# Definitions, one by one.
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A well-formed definition: `raw` is what the server sent, on one line."""
+
+    name: str
+    annotations: Annotations | None
+    raw: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BadTool:
+    """A definition that is not offered; `name` is empty when it could not be read."""
+
+    position: int
+    name: str
+    reason: str
+
+
+class BadDefinition(SupervisorError):
+    """A tool definition that would break the clients that read it."""
+
+    def __init__(self, problem: str, *, tool: str = "") -> None:
+        super().__init__(f"cannot list a tool {problem}; its server has to mend it")
+        self.tool = tool
+
+
+def parse_tool(raw: bytes | msgspec.Raw) -> Tool:
+    """The tool that `raw` defines.
+
+    Raises:
+        BadDefinition: not UTF-8, not an object, without a usable name or schema, too large or too deep.
+
+    """
+    text = bytes(raw)
+    if len(text) > MAX_BYTES:
+        raise BadDefinition(f"whose definition is larger than {MAX_BYTES} bytes")
+    fields = _fields_of(text)
+    name = _name_of(fields)
+    if not bytes(fields.get("inputSchema", _NULL)).startswith(b"{"):
+        raise BadDefinition("whose inputSchema is not an object", tool=name)
+    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(text) > MAX_DEPTH:
+        raise BadDefinition(f"whose definition nests deeper than {MAX_DEPTH} levels", tool=name)
+    # Line breaks can only stand between tokens, and a client's message is one line.
+    return Tool(name, read_annotations(fields.get("annotations", _NULL)), text.translate(_LINE_BREAKS))
+
+
+def _fields_of(text: bytes) -> dict[str, msgspec.Raw]:
+    try:
+        text.decode()  # msgspec passes the bytes of a Raw string without a look
+        return _object.decode(text)
+    except UnicodeDecodeError as exc:
+        raise BadDefinition("whose definition is not UTF-8") from exc
+    except msgspec.DecodeError as exc:
+        raise BadDefinition("whose definition is not a JSON object") from exc
+    except RecursionError as exc:
+        raise BadDefinition(f"whose definition nests deeper than {MAX_DEPTH} levels") from exc
+
+
+def _name_of(fields: Mapping[str, msgspec.Raw]) -> str:
+    try:
+        name = _string.decode(fields.get("name", _NULL))
+    except msgspec.DecodeError as exc:
+        raise BadDefinition("whose name is not a string") from exc
+    if not name:
+        raise BadDefinition("whose name is empty")
+    return name
+
+
+def parse_tools(raws: Iterable[bytes | msgspec.Raw]) -> tuple[tuple[Tool, ...], tuple[BadTool, ...]]:
+    """The tools of one server, and the definitions that cost only themselves: bad ones and repeated names."""
+    tools: dict[str, Tool] = {}
+    bad: list[BadTool] = []
+    for position, raw in enumerate(raws, start=1):
+        try:
+            tool = parse_tool(raw)
+        except BadDefinition as exc:
+            bad.append(BadTool(position, exc.tool, str(exc)))
+            continue
+        if tools.setdefault(tool.name, tool) is not tool:
+            bad.append(BadTool(position, tool.name, "cannot list a tool twice; its first definition stays"))
+    return tuple(tools.values()), tuple(bad)
+
+
+# What a server offers.
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Where a call goes."""
+
+    server: str
+    tool: str
+    tool_json: bytes
+    """The tool's own name as JSON, ready for the wire."""
+    approval: Approval
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A tool as clients see it."""
+
+    public_name: str
+    route: Route
+    tool: Tool
+    reason: str
+    """Why the policy let it in."""
+    raw: bytes
+    """The definition under the public name, with `server` and `approval` in its `_meta`."""
+
+    @property
+    def server(self) -> str:
+        return self.route.server
+
+    @property
+    def approval(self) -> Approval:
+        return self.route.approval
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A tool that clients neither see nor can call; `public_name` is empty when its own name is unknown."""
+
+    server: str
+    tool: str
+    public_name: str
+    cause: Literal["policy", "filter", "collision", "definition"]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrangement:
+    """A shelf under one separator and policy, before other shelves claim the same names."""
+
+    offers: tuple[Listed, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """What one server has; keep the object while nothing changes, it remembers its published bytes."""
+
+    server: str
+    prefix: str
+    tools: tuple[Tool, ...]
+    only: tuple[str, ...] | None = None
+    """Globs on the server's own tool names; None lets all through."""
+    bad: tuple[BadTool, ...] = ()
+    _arranged: dict[tuple[str, Policy], _Arrangement] = field(
+        default_factory=dict[tuple[str, Policy], _Arrangement], init=False, repr=False, compare=False
+    )
+
+    def arrange(self, *, separator: str, policy: Policy) -> _Arrangement:
+        """The shelf's tools by name, offered or left out; computed once."""
+        key = (separator, policy)
+        if key not in self._arranged:
+            self._arranged[key] = self._arrange(separator, policy)
+        return self._arranged[key]
+
+    def _arrange(self, separator: str, policy: Policy) -> _Arrangement:
+        offers: list[Listed] = []
+        left_out = [_bad_entry(self, bad, separator) for bad in self.bad]
+        for tool in sorted(self.tools, key=attrgetter("name")):
+            placed = self._place(tool, public_name(self.prefix, separator, tool.name), policy)
+            if isinstance(placed, Listed):
+                offers.append(placed)
+            else:
+                left_out.append(placed)
+        return _Arrangement(tuple(offers), tuple(left_out))
+
+    def _place(self, tool: Tool, name: str, policy: Policy) -> Listed | LeftOut:
+        if self.only is not None and not allows(self.only, tool.name):
+            reason = "the server's `tools` patterns do not let it through"
+            return LeftOut(self.server, tool.name, name, "filter", reason)
+        verdict = judge(policy, tool.annotations)
+        if not verdict.listed:
+            return LeftOut(self.server, tool.name, name, "policy", verdict.reason)
+        route = Route(self.server, tool.name, msgspec.json.encode(tool.name), verdict.approval)
+        return Listed(name, route, tool, verdict.reason, _published(tool, name, route))
+
+
+def _bad_entry(shelf: Shelf, bad: BadTool, separator: str) -> LeftOut:
+    name = public_name(shelf.prefix, separator, bad.name) if bad.name else ""
+    return LeftOut(shelf.server, bad.name or f"#{bad.position}", name, "definition", bad.reason)
+
+
+def _published(tool: Tool, name: str, route: Route) -> bytes:
+    fields = _object.decode(tool.raw)
+    meta = _object_or_empty(fields.get("_meta", _NULL))
+    stamped = {**meta, "server": route.server, "approval": route.approval}
+    return msgspec.json.encode({**fields, "name": name, "_meta": stamped})
+
+
+def _object_or_empty(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    try:
+        return _object.decode(raw)
+    except msgspec.DecodeError:
+        return {}
+
+
+# What the fleet offers.
+
+Select = Callable[[Listed], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Every tool of the fleet, at one moment."""
+
+    listed: tuple[Listed, ...]
+    """By public name."""
+    left_out: tuple[LeftOut, ...]
+    """By server and tool."""
+    counts: Mapping[str, int]
+    """How many tools of each server are listed."""
+    by_name: Mapping[str, Listed] = field(repr=False, compare=False)
+    _whole: bytes = field(repr=False, compare=False)
+
+    def route(self, public_name: str) -> Route | None:
+        """Where a call of `public_name` goes; None when nothing is listed under it."""
+        found = self.by_name.get(public_name)
+        return None if found is None else found.route
+
+    def why_not(self, public_name: str) -> LeftOut | None:
+        """The tool that would have this name, had it not been left out."""
+        return next((entry for entry in self.left_out if entry.public_name == public_name), None)
+
+    def listing(self, select: Select | None = None) -> bytes:
+        """The JSON array of the listed tools, or of those that `select` wants."""
+        return self._whole if select is None else array(filter(select, self.listed))
+
+
+def array(listed: Iterable[Listed]) -> bytes:
+    """The JSON array of these tools, in their order."""
+    return b"[%b]" % b",".join([entry.raw for entry in listed])
+
+
+def build(shelves: Iterable[Shelf], *, separator: str, policy: Policy) -> Catalog:
+    """The catalog of these shelves, at most one per server; their order means nothing.
+
+    A name that two tools would share goes to the first by server key, then by tool name.
+    """
+    by_server = sorted(shelves, key=attrgetter("server"))
+    by_name: dict[str, Listed] = {}
+    left_out: list[LeftOut] = []
+    for shelf in by_server:
+        arrangement = shelf.arrange(separator=separator, policy=policy)
+        left_out += arrangement.left_out
+        for offer in arrangement.offers:
+            owner = by_name.setdefault(offer.public_name, offer)
+            if owner is not offer:
+                left_out.append(_collision(offer, owner))
+    listed = tuple(sorted(by_name.values(), key=attrgetter("public_name")))
+    counts = dict.fromkeys((shelf.server for shelf in by_server), 0)
+    for offer in listed:
+        counts[offer.route.server] += 1
+    return Catalog(
+        listed=listed,
+        left_out=tuple(sorted(left_out, key=attrgetter("server", "tool"))),
+        counts=MappingProxyType(counts),
+        by_name=MappingProxyType(by_name),
+        _whole=array(listed),
+    )
+
+
+def _collision(loser: Listed, owner: Listed) -> LeftOut:
+    reason = f"the name belongs to tool {owner.tool.name!r} of server {owner.server!r}; set another `prefix`"
+    return LeftOut(loser.server, loser.tool.name, loser.public_name, "collision", reason)
+
+
+EMPTY = build((), separator="_", policy="read-only")
+
+
+# How it changes.
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What turns an earlier listing into the present one."""
+
+    changed: tuple[Listed, ...]
+    """New or altered, by public name."""
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Generations:
+    """The present catalog, its number, and enough of the past to tell a difference.
+
+    A number means something only within one life of the daemon: a client that reconnects asks for everything.
+    """
+
+    catalog: Catalog = EMPTY
+    number: int = 1
+    steps: tuple[Mapping[str, Listed | None], ...] = ()
+    """For each step, latest last: what the names it touched stood for before."""
+
+    def after(self, catalog: Catalog) -> "Generations":
+        """With `catalog` as the present one; a new generation only if the bytes of the listing changed."""
+        if catalog.listing() == self.catalog.listing():
+            return replace(self, catalog=catalog)
+        step = _replaced(self.catalog.by_name, catalog.by_name)
+        return Generations(catalog, self.number + 1, (*self.steps, step)[-HISTORY:])
+
+    def since(self, number: int, select: Select | None = None) -> Difference | None:
+        """What changed after generation `number`, for a client that saw what `select` wants.
+
+        None when that can no longer be told: too long ago, or never.
+        """
+        missed = self.number - number
+        if not 0 <= missed <= len(self.steps):
+            return None
+        before: dict[str, Listed | None] = {}
+        for step in reversed(self.steps[len(self.steps) - missed :]):
+            before |= step
+        changed: list[Listed] = []
+        removed: list[str] = []
+        for name in sorted(before):
+            was, now = (_seen(entry, select) for entry in (before[name], self.catalog.by_name.get(name)))
+            if was is not None and now is None:
+                removed.append(name)
+            elif now is not None and (was is None or was.raw != now.raw):
+                changed.append(now)
+        return Difference(tuple(changed), tuple(removed))
+
+
+def _replaced(before: Mapping[str, Listed], after: Mapping[str, Listed]) -> Mapping[str, Listed | None]:
+    """What each name that is not the same in both stood for before; None for a new one."""
+    gone: dict[str, Listed | None] = {name: entry for name, entry in before.items() if name not in after}
+    for name, entry in after.items():
+        was = before.get(name)
+        if was is None or was.raw != entry.raw:
+            gone[name] = was
+    return MappingProxyType(gone)
+
+
+def _seen(entry: Listed | None, select: Select | None) -> Listed | None:
+    return entry if entry is not None and (select is None or select(entry)) else None

@@ -1,0 +1,126 @@
+"""What `mcp-supervisor check` says: the effective configuration, without anything secret.
+
+`report` is for programs, `lines` for people, made from the same report. Templates are shown as they are
+written; of variables and headers only the names. A password inside an address is blotted out.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from supervisor.core.document import is_list, is_object
+from supervisor.core.servers import CONCEALED, BadServer, Loaded, Notice, Problem, ServerSpec
+
+_CREDENTIALS_IN_URL = re.compile(r"//[^/?#]*@")
+_TARGET_KEYS = frozenset({"type", "command", "args", "url", "enabled"})
+
+
+def report(loaded: Loaded) -> dict[str, Any]:
+    """Everything that was read, as JSON; `ok` is false when there is a problem.
+
+    A server in trouble is no problem of the configuration: what it misses may well be there for the daemon.
+    """
+    return {
+        "ok": not loaded.problems,
+        "files": [asdict(file) for file in loaded.files],
+        "settings": {
+            **loaded.settings.model_dump(mode="json", by_alias=True, exclude={"defaults"}),
+            "defaults": loaded.settings.defaults.model_dump(mode="json", by_alias=True, exclude_unset=True),
+        },
+        "servers": [_server(server) for server in loaded.servers.values()],
+        "problems": [_located(problem) for problem in loaded.problems],
+        "notices": [_located(notice) for notice in loaded.notices],
+    }
+
+
+def _located(finding: Problem | Notice) -> dict[str, Any]:
+    return {**asdict(finding), "text": str(finding)}
+
+
+def _server(server: ServerSpec | BadServer) -> dict[str, Any]:
+    common = {"name": server.name, "source": server.source, "shadows": list(server.shadows)}
+    if isinstance(server, BadServer):
+        return {**common, "state": "bad config", "trouble": "; ".join(map(str, server.problems))}
+    entry = server.entry
+    return {
+        **common,
+        "state": "trouble" if server.trouble else "ready" if entry.enabled else "disabled",
+        "trouble": server.trouble,
+        "written": sorted(type(entry).model_fields[name].alias or name for name in entry.model_fields_set),
+        "configuration": _without_secrets(entry.model_dump(mode="json", by_alias=True)),
+    }
+
+
+def _without_secrets(entry: Mapping[str, Any]) -> dict[str, Any]:
+    names = {key: sorted(entry[key]) for key in ("env", "headers") if key in entry}
+    shown: dict[str, Any] = {**entry, **names}
+    if "url" in shown:
+        shown["url"] = _CREDENTIALS_IN_URL.sub(f"//{CONCEALED}@", shown["url"])
+    return shown
+
+
+def lines(report: Mapping[str, Any]) -> list[str]:
+    """The report for people."""
+    return [
+        *(_file_line(file) for file in report["files"]),
+        *_server_lines(report["servers"]),
+        *_section("Problems", report["problems"]),
+        *_section("Notices", report["notices"]),
+        "",
+        _verdict(report),
+    ]
+
+
+def _file_line(file: Mapping[str, Any]) -> str:
+    return f"{file['path']}{'' if file['found'] else ' (not there)'}"
+
+
+def _server_lines(servers: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for server in servers:
+        yield ""
+        yield f"{server['name']}: {server['state']}"
+        if server["trouble"]:
+            yield f"  {server['trouble']}"
+        if "configuration" in server:
+            yield from _configuration_lines(server["configuration"], server["written"])
+        yield f"  from {server['source']}"
+        yield from (f"  hides the entry in {file}" for file in server["shadows"])
+
+
+def _configuration_lines(configuration: Mapping[str, Any], written: Iterable[str]) -> Iterator[str]:
+    if "url" in configuration:
+        yield f"  {configuration['url']}"
+    else:
+        yield f"  {' '.join(map(_word, [configuration['command'], *configuration['args']]))}"
+    for key in written:
+        if key not in _TARGET_KEYS:
+            yield f"  {key}: {_shown(configuration[key])}"
+
+
+def _word(argument: str) -> str:
+    """An argument as it stands between others: quoted when it would not be seen as one."""
+    return argument if argument and not re.search(r"[\s\"']", argument) else json.dumps(argument)
+
+
+def _shown(value: Any) -> str:
+    if is_object(value):
+        return ", ".join(f"{key} {_shown(part)}" for key, part in value.items())
+    if is_list(value):
+        return ", ".join(map(str, value)) or "none"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _section(title: str, findings: Iterable[Mapping[str, Any]]) -> list[str]:
+    texts = [f"  {finding['text']}" for finding in findings]
+    return ["", f"{title}:", *texts] if texts else []
+
+
+def _verdict(report: Mapping[str, Any]) -> str:
+    states = [server["state"] for server in report["servers"]]
+    counts = [f"{len(states)} server{'' if len(states) == 1 else 's'}"]
+    counts += [f"{states.count(state)} {state}" for state in dict.fromkeys(sorted(states))]
+    problems = len(report["problems"])
+    verdict = f"{problems} problem{'' if problems == 1 else 's'}" if problems else "no problems"
+    return f"{', '.join(counts)}; {verdict}."

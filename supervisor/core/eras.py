@@ -1,0 +1,85 @@
+"""The two eras of MCP: which versions exist, what each request carries, what a greeting means.
+
+The handshake era (2024-11-05 to 2025-11-25) opens with `initialize`. The modern era (2026-07-28) has no
+session: `server/discover` introduces the server, and every request describes itself in its `_meta`.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+MODERN = "2026-07-28"
+HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+LATEST_HANDSHAKE = HANDSHAKE_VERSIONS[-1]
+
+UNSUPPORTED_VERSION = -32022
+
+Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
+
+_PREFIX = "io.modelcontextprotocol/"
+
+
+class Greeting(msgspec.Struct):
+    """What a server says of itself, in the words of either era."""
+
+    protocol_version: str = msgspec.field(default="", name="protocolVersion")
+    supported_versions: tuple[str, ...] = msgspec.field(default=(), name="supportedVersions")
+    capabilities: dict[str, msgspec.Raw] = {}
+    server_info: dict[str, Any] = msgspec.field(default_factory=dict[str, Any], name="serverInfo")
+
+
+class _Supported(msgspec.Struct):
+    supported: tuple[str, ...] = ()
+
+
+class _Tools(msgspec.Struct):
+    list_changed: bool = msgspec.field(default=False, name="listChanged")
+
+
+def identity_stamp(client_info: Mapping[str, str]) -> bytes:
+    """The inside of the `_meta` that every modern request carries, without the braces."""
+    meta: dict[str, Any] = {
+        f"{_PREFIX}protocolVersion": MODERN,
+        f"{_PREFIX}clientInfo": client_info,
+        f"{_PREFIX}clientCapabilities": {},
+    }
+    return msgspec.json.encode(meta)[1:-1]
+
+
+def initialize_params(client_info: Mapping[str, str]) -> bytes:
+    hello: dict[str, Any] = {
+        "protocolVersion": LATEST_HANDSHAKE,
+        "capabilities": {},
+        "clientInfo": client_info,
+    }
+    return msgspec.json.encode(hello)
+
+
+def read_greeting(result: bytes | msgspec.Raw) -> Greeting:
+    """What a server answered to `initialize` or `server/discover`.
+
+    Raises:
+        msgspec.DecodeError: it is not a greeting.
+    """
+    return msgspec.json.decode(result, type=Greeting)
+
+
+def supported_versions(data: bytes | msgspec.Raw) -> tuple[str, ...]:
+    """The versions named in the data of an unsupported-version error."""
+    try:
+        return msgspec.json.decode(data, type=_Supported).supported
+    except msgspec.DecodeError:
+        return ()
+
+
+def announces_tool_changes(greeting: Greeting) -> bool:
+    tools = greeting.capabilities.get("tools")
+    try:
+        return tools is not None and msgspec.json.decode(tools, type=_Tools).list_changed
+    except msgspec.DecodeError:
+        return False
+
+
+def offers_tools(greeting: Greeting) -> bool:
+    return "tools" in greeting.capabilities

@@ -1,0 +1,225 @@
+"""JSON-RPC 2.0 on the wire: envelopes are read, payloads are not.
+
+Two readers, for the two ends. `read_message` takes what a server wrote and is lenient: what it cannot read
+is noise. `read_request` takes what a client wrote and is strict to the letter of JSON-RPC, with bounds on
+nesting. Both leave `params`, `result` and `error` as `msgspec.Raw`: a view of the line, so a payload passes
+byte for byte (10**30, 1.0, duplicate keys) and without being copied.
+
+The writers return one message without its framing.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any, cast
+
+import msgspec
+
+from supervisor.errors import INVALID_REQUEST, PARSE_ERROR
+
+NO_RAW = msgspec.Raw(b"")
+NULL = b"null"
+
+
+class Message(msgspec.Struct, gc=False):
+    """What a server wrote: an answer to us, a request of its own, or a notification."""
+
+    id: int | str | float | None = None
+    method: str | None = None
+    params: msgspec.Raw = NO_RAW
+    result: msgspec.Raw = NO_RAW
+    error: msgspec.Raw = NO_RAW
+
+
+class Fault(msgspec.Struct, gc=False):
+    """The error object of an answer."""
+
+    code: int = 0
+    message: str = ""
+    data: msgspec.Raw = NO_RAW
+
+
+_message = msgspec.json.Decoder(Message)
+_fault = msgspec.json.Decoder(Fault)
+
+
+def read_message(line: bytes) -> Message | None:
+    """The message in `line`, or None when there is none in it."""
+    try:
+        return _message.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def read_fault(error: bytes | msgspec.Raw) -> Fault:
+    """The error object as far as it can be read."""
+    try:
+        return _fault.decode(error)
+    except (msgspec.DecodeError, RecursionError):
+        return Fault(message="an error that cannot be read")
+
+
+# The strict reader.
+
+
+class _Envelope(msgspec.Struct, gc=False):
+    jsonrpc: str = ""
+    method: str | None = None
+    id: msgspec.Raw = NO_RAW
+    params: msgspec.Raw = NO_RAW
+
+
+class Request(msgspec.Struct, frozen=True, gc=False):
+    """A well-formed request; a notification when it has no `id`."""
+
+    method: str
+    params: msgspec.Raw
+    id: bytes | None
+
+
+class Invalid(msgspec.Struct, frozen=True, gc=False):
+    """What must be answered with an error, under `id`."""
+
+    code: int
+    message: str
+    id: bytes = NULL
+
+
+_envelope = msgspec.json.Decoder(_Envelope)
+_batch = msgspec.json.Decoder(list[msgspec.Raw])
+_plain = msgspec.json.Decoder()
+
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
+)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_TO_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\x02\x02")
+
+
+def read_request(line: bytes, *, max_depth: int = 100) -> Request | Invalid | list[Request | Invalid]:
+    """What a client asks in `line`: one request, one error to answer, or a batch of them."""
+    problem = _text_problem(line, max_depth)
+    if problem is not None:
+        return Invalid(PARSE_ERROR, problem)
+    if line.lstrip(b" \t\r\n").startswith(b"["):
+        return _read_batch(line)
+    return _read_one(line)
+
+
+def _read_batch(line: bytes) -> Invalid | list[Request | Invalid]:
+    try:
+        parts = _batch.decode(line)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        return Invalid(PARSE_ERROR, f"cannot parse the batch: {exc}")
+    if not parts:
+        return Invalid(INVALID_REQUEST, "cannot accept an empty batch")
+    return [_read_one(bytes(part)) for part in parts]
+
+
+def _read_one(line: bytes) -> Request | Invalid:
+    try:
+        envelope = _envelope.decode(line)
+    except (msgspec.DecodeError, RecursionError):
+        return _explain(line)
+    identity = bytes(envelope.id)
+    if identity and identity[:1] not in b'"-0123456789n':
+        return Invalid(INVALID_REQUEST, "cannot accept an id that is not a string, a number or null")
+    problem = _envelope_problem(envelope, line)
+    if problem is not None:
+        return Invalid(INVALID_REQUEST, problem, identity or NULL)
+    assert envelope.method is not None
+    return Request(envelope.method, envelope.params, identity or None)
+
+
+def _envelope_problem(envelope: _Envelope, line: bytes) -> str | None:
+    if envelope.jsonrpc != "2.0":
+        return 'cannot accept a request without "jsonrpc": "2.0"'
+    if envelope.method is None:
+        return "cannot accept a request without a method"
+    if envelope.params != NO_RAW and bytes(memoryview(envelope.params)[:1]) not in (b"{", b"["):
+        return "cannot accept params that are neither an object nor an array"
+    if _repeats_a_key(line):
+        return "cannot accept an envelope in which a key stands twice"
+    return None
+
+
+def _repeats_a_key(line: bytes) -> bool:
+    """Whether the outermost object names one of our keys twice; exact, but rarely has to look closely."""
+    if all(line.count(key) <= 1 for key in (b'"id"', b'"method"', b'"params"', b'"jsonrpc"')):
+        return False
+    outermost: list[tuple[str, Any]] = []
+
+    def remember(pairs: list[tuple[str, Any]]) -> None:
+        # Objects are closed inside out, so the last one seen is the outermost.
+        outermost[:] = pairs
+
+    json.loads(line, object_pairs_hook=remember)
+    keys = [key for key, _ in outermost]
+    return len(keys) != len(set(keys))
+
+
+def _explain(line: bytes) -> Invalid:
+    """Why the envelope could not be read: not JSON at all, or JSON of another shape."""
+    try:
+        value = _plain.decode(line)
+    except (msgspec.DecodeError, RecursionError) as exc:
+        return Invalid(PARSE_ERROR, f"cannot parse the line as JSON: {exc}")
+    if not isinstance(value, dict):
+        return Invalid(INVALID_REQUEST, "cannot accept a request that is not an object")
+    members = cast("dict[str, Any]", value)
+    return Invalid(
+        INVALID_REQUEST, "cannot accept this request: jsonrpc and method must be strings", _id_of(members)
+    )
+
+
+def _id_of(value: Mapping[str, Any]) -> bytes:
+    identity = value.get("id")
+    return msgspec.json.encode(identity) if isinstance(identity, str | int | float) else NULL
+
+
+def _text_problem(line: bytes, max_depth: int) -> str | None:
+    if not line.isascii():
+        try:
+            line.decode()
+        except UnicodeDecodeError as exc:
+            return f"cannot parse the line: not UTF-8 at byte {exc.start}"
+    if (b"\\ud" in line or b"\\uD" in line) and _LONE_SURROGATE.search(line):
+        return "cannot parse the line: a lone surrogate"
+    if line.count(b"[") + line.count(b"{") > max_depth and depth(line) > max_depth:
+        return f"cannot parse the line: nested deeper than {max_depth}"
+    return None
+
+
+def depth(line: bytes) -> int:
+    """How deep the brackets of `line` nest, those inside strings aside."""
+    brackets = _STRING.sub(b"", line).translate(_TO_STEPS, _NOT_BRACKETS)
+    return max(accumulate(1 if step == 1 else -1 for step in brackets), default=0)
+
+
+# Writers.
+
+
+def request_line(number: int, method: str, params: bytes | msgspec.Raw) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%d,"method":"%s","params":%s}' % (number, method.encode(), params)
+
+
+def notification_line(method: str, params: bytes) -> bytes:
+    return b'{"jsonrpc":"2.0","method":"%s","params":%s}' % (method.encode(), params)
+
+
+def result_line(identity: bytes, result: bytes | msgspec.Raw) -> bytes:
+    return b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (identity, result)
+
+
+def fault_line(identity: bytes, error: bytes | msgspec.Raw) -> bytes:
+    """An error answer with an error object that passes as it is."""
+    return b'{"jsonrpc":"2.0","id":%s,"error":%s}' % (identity, error)
+
+
+def error_line(identity: bytes, code: int, message: str, data: Mapping[str, Any] | None = None) -> bytes:
+    error: dict[str, Any] = {"code": code, "message": message}
+    if data:
+        error["data"] = data
+    return fault_line(identity, msgspec.json.encode(error))

@@ -1,0 +1,101 @@
+"""From the texts of several configuration files to one set of settings and server entries.
+
+A later file shadows an earlier one by server name, and its `supervisor` object wins key by key. One wrong
+entry costs that server; one wrong setting costs that setting, whose default then holds; all are reported.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from supervisor.core.document import parse
+from supervisor.core.problems import Notice, Problem, from_validation, unknown_keys
+from supervisor.core.shapes import RawEntry, shaped
+from supervisor.core.spec import Defaults, Entry, HttpEntry, StdioEntry, SupervisorSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one file contributes."""
+
+    file: str
+    entries: tuple[RawEntry, ...]
+    settings: Mapping[str, Any] = field(repr=False)
+    """The keys of its `supervisor` object that are right."""
+    problems: tuple[Problem, ...]
+    notices: tuple[Notice, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A server after all files have spoken; `entry` is None when there are problems with it."""
+
+    name: str
+    file: str
+    shadows: tuple[str, ...]
+    entry: Entry | None
+    problems: tuple[Problem, ...] = ()
+    notices: tuple[Notice, ...] = ()
+
+
+def read_layer(content: bytes, *, file: str) -> Layer:
+    """The layer of one file.
+
+    Raises:
+        supervisor.core.document.DocumentError: The text is not a document; nothing of it can be used.
+    """
+    document = shaped(parse(content), file=file)
+    settings, problems = _right_settings(document.settings, file)
+    notices = unknown_keys(document.settings, SupervisorSettings, file=file, path=("supervisor",))
+    return Layer(
+        file, document.entries, settings, (*document.problems, *problems), (*document.notices, *notices)
+    )
+
+
+def _right_settings(raw: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
+    try:
+        SupervisorSettings.read(raw)
+    except ValidationError as error:
+        wrong = {details["loc"][0] for details in error.errors()}
+        right = {key: value for key, value in raw.items() if key not in wrong}
+        return right, from_validation(error, raw, file=file, path=("supervisor",))
+    return raw, ()
+
+
+def merged_settings(layers: Iterable[Layer]) -> SupervisorSettings:
+    """The daemon's settings: key by key, the last file that sets a key."""
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        merged |= layer.settings
+    return SupervisorSettings.read(merged)
+
+
+def candidates(layers: Sequence[Layer], defaults: Defaults) -> tuple[Candidate, ...]:
+    """Every server of the layers, sorted by name, with the files whose entry it hides."""
+    described: dict[str, list[tuple[str, RawEntry]]] = {}
+    for layer in layers:
+        for entry in layer.entries:
+            described.setdefault(entry.name, []).append((layer.file, entry))
+    written = defaults.written()
+    return tuple(
+        _candidate(described[name][-1], tuple(file for file, _ in described[name][:-1]), written)
+        for name in sorted(described)
+    )
+
+
+def _candidate(
+    winner: tuple[str, RawEntry], shadows: tuple[str, ...], defaults: Mapping[str, Any]
+) -> Candidate:
+    file, raw = winner
+    if raw.problem is not None:
+        return Candidate(raw.name, file, shadows, None, (raw.problem,))
+    model = HttpEntry if raw.keys["type"] == "streamableHttp" else StdioEntry
+    notices = tuple(unknown_keys(raw.keys, model, file=file, path=raw.path))
+    try:
+        entry = model.read({**defaults, **raw.keys})
+    except ValidationError as error:
+        problems = from_validation(error, raw.keys, file=file, path=raw.path, renamed=raw.renamed)
+        return Candidate(raw.name, file, shadows, None, problems, notices)
+    return Candidate(raw.name, file, shadows, entry, (), notices)

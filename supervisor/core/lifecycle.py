@@ -1,0 +1,266 @@
+"""The life of one server, as a pure function.
+
+    step(state, event, policy, now=…, jitter=…) -> Step(state, effects, reason)
+
+Rule 1: everything that decides what a server does next is in this file. The actor performs effects
+and reports facts; it decides nothing.
+
+Rule 2: nothing here awaits, reads a clock, draws a random number, logs or imports `anyio` or `mcp`.
+
+Theory of operation
+-------------------
+A state has two halves: `goal`, what the operator wants, and `phase`, what is so. A stop that arrives
+during a start only changes the goal and the way out, so no command is ever illegal. A start that
+arrives during a stop turns it into a restart, so no wish is ever lost.
+
+Every try to bring a server up is a numbered *run*. Facts carry the number of the run they speak of,
+and a fact of a past run is dropped in one place. A run is over only when its resources are proven
+gone (`Ended`): the group empty, the child reaped, the session closed. So two runs never overlap.
+
+A phase carries its own deadline; there are no timers to cancel, hence none to go stale. The actor
+sleeps until `state.deadline` and then reports `DeadlinePassed`.
+
+`docs/architecture.md` has the diagram, drawn by calling `step`.
+"""
+
+from dataclasses import replace
+from typing import assert_never
+
+from supervisor.core.phases import (
+    Abort,
+    Backoff,
+    Close,
+    Command,
+    DeadlinePassed,
+    End,
+    Ended,
+    Event,
+    Goal,
+    Idle,
+    Killing,
+    KillRequested,
+    Lost,
+    Open,
+    Opened,
+    Policy,
+    Ready,
+    RestartRequested,
+    ServerState,
+    Starting,
+    StartRequested,
+    Step,
+    StopCause,
+    Stopped,
+    Stopping,
+    StopRequested,
+    Unavailable,
+    Unhealthy,
+    Wanted,
+)
+from supervisor.core.restart import GiveUp, Retry, decide, recent
+
+
+def step(state: ServerState, event: Event, policy: Policy, *, now: float, jitter: float = 0.0) -> Step:
+    """Apply one event."""
+    if isinstance(event, Opened | Lost | Unhealthy | Ended) and event.run != state.run:
+        return Step(state)
+    match event:
+        case StartRequested() | StopRequested() | KillRequested() | RestartRequested() | Wanted():
+            return _on_command(state, event, policy, now)
+        case DeadlinePassed():
+            return _on_deadline(state, policy, now, event.used_at)
+        case Opened():
+            return _on_opened(state, policy, now)
+        case Lost():
+            return _on_lost(state, policy, now, StopCause.LOST, event.detail)
+        case Unhealthy():
+            return _on_lost(state, policy, now, StopCause.UNHEALTHY, f"unhealthy: {event.detail}")
+        case Ended():
+            return _on_ended(state, policy, now, jitter, event.end)
+    assert_never(event)
+
+
+def _on_command(state: ServerState, command: Command, policy: Policy, now: float) -> Step:
+    match command:
+        case StartRequested():
+            return _on_start(state, policy, now)
+        case StopRequested():
+            return _on_stop(state, policy, now)
+        case KillRequested():
+            return _on_kill(state, policy, now)
+        case RestartRequested():
+            return _on_restart(state, policy, now)
+        case Wanted():
+            return _on_wanted(state, policy, now)
+    assert_never(command)
+
+
+def _on_start(state: ServerState, policy: Policy, now: float) -> Step:
+    state = replace(state, goal=Goal.UP)
+    match state.phase:
+        case Stopped() | Unavailable() if policy.lazy:
+            return Step(replace(state, phase=Idle(), failures=()), reason="waits for a first call")
+        case Stopped() | Idle() | Backoff() | Unavailable():
+            return _begin(replace(state, failures=()), policy, now, "start requested")
+        case Stopping() | Killing():
+            return _again(state, "start requested during the stop")
+        case Starting() | Ready():
+            return Step(state)
+    assert_never(state.phase)
+
+
+def _on_stop(state: ServerState, policy: Policy, now: float) -> Step:
+    state = replace(state, goal=Goal.DOWN)
+    match state.phase:
+        case Starting() | Ready():
+            return _close(state, policy, now, StopCause.REQUESTED, "stop requested")
+        case Idle() | Backoff() | Unavailable():
+            return Step(replace(state, phase=Stopped()), reason="stop requested")
+        case Stopped() | Stopping() | Killing():
+            return Step(state)
+    assert_never(state.phase)
+
+
+def _on_kill(state: ServerState, policy: Policy, now: float) -> Step:
+    match state.phase:
+        case Starting() | Ready() | Stopping():
+            state = replace(state, goal=Goal.DOWN)
+            return _abort(state, policy, now, StopCause.REQUESTED, "kill requested")
+        case Stopped() | Idle() | Killing() | Backoff() | Unavailable():
+            return _on_stop(state, policy, now)
+    assert_never(state.phase)
+
+
+def _on_restart(state: ServerState, policy: Policy, now: float) -> Step:
+    state = replace(state, goal=Goal.UP, failures=())
+    match state.phase:
+        case Starting() | Ready():
+            return _close(state, policy, now, StopCause.RESTART, "restart requested")
+        case Stopping() | Killing():
+            return _again(state, "restart requested during the stop")
+        case Stopped() | Idle() | Backoff() | Unavailable():
+            return _begin(state, policy, now, "restart requested")
+    assert_never(state.phase)
+
+
+def _on_wanted(state: ServerState, policy: Policy, now: float) -> Step:
+    match state.phase:
+        case Idle():
+            return _begin(state, policy, now, "a call wants it")
+        case Backoff():
+            return _begin(state, policy, now, "a call wants it, backoff cut short")
+        case Stopping(cause=StopCause.IDLE) | Killing(cause=StopCause.IDLE):
+            return _again(state, "a call wants it")
+        case Stopped() | Starting() | Ready() | Stopping() | Killing() | Unavailable():
+            return Step(state)
+    assert_never(state.phase)
+
+
+def _on_deadline(state: ServerState, policy: Policy, now: float, used_at: float) -> Step:
+    match state.phase:
+        case Starting():
+            detail = f"did not answer within {policy.start_timeout:g} s"
+            return _close(state, policy, now, StopCause.START_TIMEOUT, detail)
+        case Stopping(cause=cause) | Killing(cause=cause):
+            return _abort(state, policy, now, cause, "out of time")
+        case Backoff():
+            return _begin(state, policy, now, "backoff over")
+        case Ready():
+            return _on_idle_check(state, state.phase, policy, now, used_at)
+        case Stopped() | Idle() | Unavailable():
+            return Step(state)
+    assert_never(state.phase)
+
+
+def _on_idle_check(state: ServerState, ready: Ready, policy: Policy, now: float, used_at: float) -> Step:
+    if policy.idle_timeout is None:
+        return Step(replace(state, phase=replace(ready, deadline=None)), reason="no idle timeout")
+    due = max(ready.since, used_at) + policy.idle_timeout
+    if now < due:
+        return Step(replace(state, phase=replace(ready, deadline=due)), reason="still in use")
+    detail = f"not used for {policy.idle_timeout:g} s"
+    return _close(state, policy, now, StopCause.IDLE, detail)
+
+
+def _on_opened(state: ServerState, policy: Policy, now: float) -> Step:
+    if not isinstance(state.phase, Starting):
+        return Step(state)
+    look = None if policy.idle_timeout is None else now + policy.idle_timeout
+    return Step(
+        replace(state, phase=Ready(since=now, deadline=look)), reason="answers and has listed its tools"
+    )
+
+
+def _on_lost(state: ServerState, policy: Policy, now: float, cause: StopCause, detail: str) -> Step:
+    match state.phase:
+        case Starting() | Ready():
+            return _close(state, policy, now, cause, detail)
+        case Stopped() | Idle() | Stopping() | Killing() | Backoff() | Unavailable():
+            return Step(state)
+    assert_never(state.phase)
+
+
+def _on_ended(state: ServerState, policy: Policy, now: float, jitter: float, end: End) -> Step:
+    if state.goal is Goal.DOWN:
+        return Step(replace(state, phase=Stopped()), reason=end.detail)
+    match state.phase:
+        case Stopping(cause=StopCause.RESTART) | Killing(cause=StopCause.RESTART):
+            return _begin(state, policy, now, f"{end.detail}; starting again")
+        case Stopping(cause=StopCause.IDLE) | Killing(cause=StopCause.IDLE):
+            return Step(replace(state, phase=Idle()), reason=f"{end.detail}; waits for a call")
+        case Stopping(detail=detail, served=served) | Killing(detail=detail, served=served):
+            # What made us stop it is the reason; that it then ended by our own signal is not.
+            return _fail(state, policy, now, jitter, replace(end, detail=detail), served)
+        case Ready(since=since):
+            return _fail(state, policy, now, jitter, end, now - since)
+        case Starting():
+            return _fail(state, policy, now, jitter, end, None)
+        case Stopped() | Idle() | Backoff() | Unavailable():
+            return Step(state)
+    assert_never(state.phase)
+
+
+def _begin(state: ServerState, policy: Policy, now: float, reason: str) -> Step:
+    run = state.run + 1
+    phase = Starting(deadline=now + policy.start_timeout)
+    return Step(replace(state, phase=phase, run=run), (Open(run),), reason)
+
+
+def _again(state: ServerState, reason: str) -> Step:
+    """Let the stop under way end in a new run."""
+    assert isinstance(state.phase, Stopping | Killing)
+    return Step(replace(state, phase=replace(state.phase, cause=StopCause.RESTART)), reason=reason)
+
+
+def _close(state: ServerState, policy: Policy, now: float, cause: StopCause, detail: str) -> Step:
+    served = now - state.phase.since if isinstance(state.phase, Ready) else 0.0
+    phase = Stopping(now + policy.stop_grace, cause, detail, served)
+    return Step(replace(state, phase=phase), (Close(state.run),), detail)
+
+
+def _abort(state: ServerState, policy: Policy, now: float, cause: StopCause, why: str) -> Step:
+    match state.phase:
+        case Stopping(detail=detail, served=served) | Killing(detail=detail, served=served):
+            phase = Killing(now + policy.kill_retry, cause, detail, served)
+        case _:
+            phase = Killing(now + policy.kill_retry, cause, why)
+    return Step(replace(state, phase=phase), (Abort(state.run),), f"{why}, killing")
+
+
+def _fail(
+    state: ServerState, policy: Policy, now: float, jitter: float, end: End, served: float | None
+) -> Step:
+    """Decide what follows an unplanned end; `served` is how long the run was ready, if it ever was."""
+    if end.hopeless:
+        return Step(replace(state, phase=Unavailable(end.detail)), reason=end.detail)
+    proven = served is not None and served >= policy.restart.healthy_after
+    before = () if proven else recent(state.failures, now=now, window=policy.restart.window)
+    state = replace(state, failures=(*before, now))
+    clean = bool(served) and end.code == 0
+    match decide(policy.restart, state.failures, clean=clean, now=now, jitter=jitter):
+        case GiveUp(reason=reason):
+            full = f"{end.detail}; {reason}" if reason else end.detail
+            return Step(replace(state, phase=Unavailable(full)), reason=full)
+        case Retry(delay=delay, reason=reason):
+            phase = Backoff(deadline=now + delay)
+            return Step(replace(state, phase=phase), reason=f"{end.detail}; {reason}")

@@ -1,0 +1,62 @@
+"""When to try again: the restart policy as arithmetic.
+
+`decide` sees the times of recent unplanned ends and says what comes next. It owns no clock and no
+dice: `now` and `jitter` are arguments, so a test is one line and a decision can be replayed.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Mode = Literal["never", "on-failure", "always"]
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    mode: Mode = "never"
+    delay: float = 0.5
+    """Seconds before the first new try; each further one waits twice as long."""
+    max_delay: float = 30.0
+    max_failures: int = 5
+    """Give up when this many unplanned ends fall inside `window`."""
+    window: float = 300.0
+    healthy_after: float = 60.0
+    """A server that was ready for this long has proven itself: what failed before no longer counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    delay: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    reason: str
+    """Empty where nobody asked for restarts: the end alone says it all."""
+
+
+Decision = Retry | GiveUp
+
+
+def recent(failures: tuple[float, ...], *, now: float, window: float) -> tuple[float, ...]:
+    """The failures that still count."""
+    return tuple(at for at in failures if now - at < window)
+
+
+def decide(
+    policy: RestartPolicy, failures: tuple[float, ...], *, clean: bool, now: float, jitter: float
+) -> Decision:
+    """What to do after the latest unplanned end, whose time is already in `failures`.
+
+    `clean` tells that a ready server left by itself with exit code 0. `jitter` is a number in [0, 1); it
+    lengthens the delay by up to a tenth, so that servers which fell together do not rise together.
+    """
+    if policy.mode == "never":
+        return GiveUp("")
+    if policy.mode == "on-failure" and clean:
+        return GiveUp("not restarted, as it ended cleanly and restart is on-failure")
+    count = len(recent(failures, now=now, window=policy.window))
+    if count >= policy.max_failures:
+        return GiveUp(f"crash loop: {count} failures in {policy.window:g} s")
+    delay = min(policy.delay * 2.0 ** min(count - 1, 64), policy.max_delay) * (1 + jitter / 10)
+    return Retry(delay, f"next try in {delay:.1f} s, failure {count} of {policy.max_failures} allowed")

@@ -1,0 +1,256 @@
+"""A configured server as the rest of the daemon sees it: what to start or reach, or why that cannot be.
+
+`specify` turns a judged entry into a `ServerSpec`, filling in the references of its strings through a
+`Surroundings` that the caller gives. Values that must not be seen are `Text`, and are gathered in `secrets`,
+so that whoever shows the output of a child can blot them out. Nothing here starts, reads or connects.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import assert_never
+
+from supervisor.core.interpolate import (
+    PUBLIC_VARIABLES,
+    Missing,
+    MissingReferences,
+    Resolve,
+    Text,
+    Unresolved,
+    interpolate,
+    trouble,
+)
+from supervisor.core.problems import Notice, Problem
+from supervisor.core.spec import Entry, HttpEntry, StdioEntry, SupervisorSettings, check_url
+
+__all__ = [
+    "BadServer",
+    "ConfigFile",
+    "Endpoint",
+    "Launch",
+    "Loaded",
+    "Notice",
+    "Problem",
+    "ServerSpec",
+    "Surroundings",
+    "child_environment",
+    "expand_home",
+    "specify",
+]
+
+CONCEALED = "***"
+
+_DAEMON_ONLY = ("NOTIFY_SOCKET", "CREDENTIALS_DIRECTORY")
+_DAEMON_ONLY_PREFIXES = ("LISTEN_", "WATCHDOG_")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A child process to be started."""
+
+    command: Text
+    args: tuple[Text, ...]
+    env: Mapping[str, Text]
+    cwd: Text | None
+    inherit_env: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """A Streamable HTTP server to be reached."""
+
+    url: Text
+    headers: Mapping[str, Text]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSpec:
+    """A server whose entry is right; `target` is None when it is disabled or in trouble."""
+
+    name: str
+    entry: Entry
+    target: Launch | Endpoint | None
+    trouble: str | None
+    """Why it cannot be started as things are, although nothing is wrong with the entry."""
+    source: str
+    """The file that describes it."""
+    shadows: tuple[str, ...]
+    """Earlier files that describe a server of this name too."""
+    secrets: frozenset[str] = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class BadServer:
+    """A server whose entry is wrong; it is listed and never started."""
+
+    name: str
+    source: str
+    shadows: tuple[str, ...]
+    problems: tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    path: str
+    found: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """Everything that the configuration files say, all problems included."""
+
+    settings: SupervisorSettings
+    servers: Mapping[str, ServerSpec | BadServer]
+    problems: tuple[Problem, ...]
+    notices: tuple[Notice, ...]
+    files: tuple[ConfigFile, ...]
+    unreadable: bool
+    """Whether a file is there of which nothing could be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an entry can refer to beyond itself."""
+
+    directory: str
+    """The absolute directory of the configuration file, where relative paths start."""
+    environ: Mapping[str, str] = field(repr=False)
+    """The daemon's environment, for `~` and for what is no secret."""
+    resolve: Resolve
+    read_env_file: Callable[[str], Mapping[str, str]]
+    """The variables of the file at this absolute path; raises `Unresolved` when it cannot be used."""
+
+
+def child_environment(launch: Launch, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a child: the usual few variables, those it inherits by name, and its own.
+
+    What systemd gives to the daemon alone never passes by inheritance.
+    """
+    inherited = [name for name in launch.inherit_env if not _is_daemon_only(name)]
+    passed = {name: environ[name] for name in (*sorted(PUBLIC_VARIABLES), *inherited) if name in environ}
+    return passed | {name: text.value for name, text in launch.env.items()}
+
+
+def _is_daemon_only(name: str) -> bool:
+    return name in _DAEMON_ONLY or name.startswith(_DAEMON_ONLY_PREFIXES)
+
+
+def expand_home(path: str, home: str | None) -> str:
+    """The path with a leading `~` replaced; other users' homes are not looked up."""
+    if home and (path == "~" or path.startswith("~/")):
+        return home + path[1:]
+    return path
+
+
+def specify(
+    name: str, entry: Entry, surroundings: Surroundings, *, source: str, shadows: tuple[str, ...]
+) -> ServerSpec:
+    """The server with its references filled in; a disabled one is left as it is written."""
+    if not entry.enabled:
+        return ServerSpec(name, entry, None, None, source, shadows, frozenset())
+    filling = _Filling(surroundings)
+    target = filling.target(entry)
+    if filling.missing or filling.wrong:
+        reasons = [*filter(None, [trouble(filling.missing)]), *filling.wrong]
+        return ServerSpec(name, entry, None, "; ".join(reasons), source, shadows, frozenset())
+    return ServerSpec(name, entry, target, None, source, shadows, _secrets(target, surroundings.environ))
+
+
+def _secrets(target: Launch | Endpoint, environ: Mapping[str, str]) -> frozenset[str]:
+    """What was inserted and the values of variables and headers, but for what children get anyway."""
+    if isinstance(target, Launch):
+        concealed = [text for name, text in target.env.items() if name not in PUBLIC_VARIABLES]
+        texts = [target.command, *target.args, *filter(None, [target.cwd]), *target.env.values()]
+    else:
+        concealed = list(target.headers.values())
+        texts = [target.url, *concealed]
+    inserted = {secret for text in texts for secret in text.secrets}
+    public = {environ[name] for name in PUBLIC_VARIABLES if name in environ}
+    return frozenset((inserted | {text.value for text in concealed}) - public - {""})
+
+
+class _Filling:
+    """Fills in the strings of one entry and gathers everything that stands in the way."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        self.surroundings = surroundings
+        self.home = surroundings.environ.get("HOME")
+        self.missing: list[Missing] = []
+        self.wrong: list[str] = []
+
+    def target(self, entry: Entry) -> Launch | Endpoint:
+        match entry:
+            case StdioEntry():
+                return self._launch(entry)
+            case HttpEntry():
+                return self._endpoint(entry)
+        assert_never(entry)
+
+    def _launch(self, entry: StdioEntry) -> Launch:
+        cwd = None if entry.cwd is None else self._directory(entry.cwd)
+        return Launch(
+            command=self._command(entry.command, cwd),
+            args=tuple(self._text(argument, "an argument") for argument in entry.args),
+            env=self._env_file(entry.env_file) | self._concealed(entry.env, "variable"),
+            cwd=cwd,
+            inherit_env=entry.inherit_env,
+        )
+
+    def _endpoint(self, entry: HttpEntry) -> Endpoint:
+        url = self._text(entry.url, "url")
+        headers = self._concealed(entry.headers, "header")
+        if not self.missing:
+            self._check_endpoint(url, headers)
+        return Endpoint(url, headers)
+
+    def _check_endpoint(self, url: Text, headers: Mapping[str, Text]) -> None:
+        try:
+            check_url(url.value)
+        except ValueError as error:
+            self.wrong.append(f"url {error} once it is filled in")
+        broken = (name for name, text in headers.items() if "\n" in text.value or "\r" in text.value)
+        self.wrong.extend(f"header {name} holds a line break once it is filled in" for name in broken)
+
+    def _text(self, template: str, what: str) -> Text:
+        try:
+            text = interpolate(template, self.surroundings.resolve)
+        except MissingReferences as error:
+            self.missing.extend(error.missing)
+            return Text("", template)
+        if "\0" in text.value:
+            self.wrong.append(f"{what} holds a NUL character once it is filled in")
+        return text
+
+    def _concealed(self, templates: Mapping[str, str], what: str) -> dict[str, Text]:
+        return {
+            name: replace(self._text(template, f"{what} {name}"), shown=CONCEALED)
+            for name, template in templates.items()
+        }
+
+    def _directory(self, template: str) -> Text:
+        text = self._text(template, "cwd")
+        return replace(text, value=self._absolute(text.value))
+
+    def _command(self, template: str, cwd: Text | None) -> Text:
+        """The command; a path is made absolute, a bare name is left for PATH."""
+        text = self._text(template, "command")
+        path = expand_home(text.value, self.home)
+        if not path and not self.missing:
+            self.wrong.append(f"command is empty once {template} is filled in")
+        if "/" in path:
+            base = self.surroundings.directory if cwd is None else cwd.value
+            path = str(PurePosixPath(base, path))
+        return replace(text, value=path)
+
+    def _env_file(self, path: str | None) -> dict[str, Text]:
+        if path is None:
+            return {}
+        try:
+            variables = self.surroundings.read_env_file(self._absolute(path))
+        except Unresolved as error:
+            self.wrong.append(str(error))
+            return {}
+        return {name: Text(value, CONCEALED) for name, value in variables.items()}
+
+    def _absolute(self, path: str) -> str:
+        return str(PurePosixPath(self.surroundings.directory, expand_home(path, self.home)))

@@ -1,0 +1,284 @@
+"""The settings of the daemon and of one server, as models: every key, its default and its bounds.
+
+A model is made from an object that `shapes` has brought into this project's own spelling. Strings are
+templates; `servers` fills them in. Unknown keys are ignored here and named by `problems.unknown_keys`.
+The JSON Schema in `data/` is generated from this file, so a docstring below a field is what an editor shows.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    Tag,
+    model_validator,
+)
+from pydantic.alias_generators import to_camel
+
+from supervisor.core.document import is_object
+from supervisor.core.interpolate import is_literal
+
+HOUR = 3600.0
+DAY = 24 * HOUR
+MIB = 1024 * 1024
+
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+def check_url(url: str) -> None:
+    """Accept an address that Streamable HTTP can reach.
+
+    Raises:
+        ValueError: It is none; the message does not repeat it, because it may hold a secret.
+    """
+    wrong = "must be an address such as https://example.com/mcp"
+    try:
+        parts = urlsplit(url)
+        reachable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        raise ValueError(wrong) from None
+    if not reachable or any(character.isspace() or not character.isprintable() for character in url):
+        raise ValueError(wrong)
+
+
+def _url(template: str) -> str:
+    if is_literal(template):
+        check_url(template)
+    return template
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("must not hold a NUL character")
+    return text
+
+
+def _filled(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be empty")
+    return text
+
+
+def _variable_name(name: str) -> str:
+    if not name or "=" in name:
+        raise ValueError("must be the name of a variable, not empty and without =")
+    return name
+
+
+def _header_name(name: str) -> str:
+    if not _HEADER_NAME.fullmatch(name):
+        raise ValueError("must be the name of a header: letters, digits and hyphens")
+    return name
+
+
+def _header_value(value: str) -> str:
+    if "\n" in value or "\r" in value:
+        raise ValueError("must not hold a line break")
+    return value
+
+
+def _policy_object(value: object) -> object:
+    """A bare policy is short for the object that holds only it."""
+    if isinstance(value, str):
+        return {"policy": value}
+    if not is_object(value) and not isinstance(value, RestartSpec):
+        raise ValueError('must be "never", "on-failure" or "always", or an object with "policy"')
+    return value
+
+
+def _http_tag(value: object) -> str:
+    return "off" if value is False else "on"
+
+
+String = Annotated[str, AfterValidator(_without_nul)]
+Filled = Annotated[String, AfterValidator(_filled)]
+VariableName = Annotated[String, AfterValidator(_variable_name)]
+HeaderName = Annotated[str, AfterValidator(_header_name)]
+HeaderValue = Annotated[String, AfterValidator(_header_value)]
+# The models are strict, but JSON knows only lists; a list becomes a tuple.
+Strings = Annotated[tuple[String, ...], Field(strict=False)]
+Patterns = Annotated[tuple[Filled, ...], Field(strict=False)]
+VariableNames = Annotated[tuple[VariableName, ...], Field(strict=False)]
+Timeout = Annotated[float, Field(gt=0, le=DAY)]
+RestartPolicyName = Literal["never", "on-failure", "always"]
+Policy = Literal["read-only", "confirm", "open"]
+
+
+class Model(BaseModel):
+    """Frozen, strict about types, camelCase in files, snake_case in code."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        strict=True,
+        extra="ignore",
+        alias_generator=to_camel,
+        populate_by_name=True,
+        allow_inf_nan=False,
+        use_attribute_docstrings=True,
+        hide_input_in_errors=True,
+    )
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> Self:
+        """The model of an object in a file, where only the camelCase spelling counts.
+
+        Raises:
+            pydantic.ValidationError: Something is wrong; `problems.from_validation` puts it in words.
+        """
+        return cls.model_validate(dict(document), by_alias=True, by_name=False)
+
+
+class RestartSpec(Model):
+    """Whether and when a server that ended is started again."""
+
+    policy: RestartPolicyName
+    """When to restart: never, after a failure, or after every end."""
+    delay: Annotated[float, Field(ge=0.05, le=HOUR)] = 0.5
+    """Seconds before the first new try; each further try waits twice as long."""
+    max_delay: Annotated[float, Field(ge=0.05, le=DAY)] = 30.0
+    """The longest wait between two tries, in seconds."""
+    max_failures: Annotated[int, Field(ge=1, le=10_000)] = 5
+    """Failures within `window` after which the server is given up."""
+    window: Annotated[float, Field(gt=0, le=30 * DAY)] = 300.0
+    """Seconds for which a failure counts."""
+
+    @model_validator(mode="after")
+    def _delays_in_order(self) -> Self:
+        if self.max_delay < self.delay:
+            raise ValueError(f"maxDelay must be at least delay, which is {self.delay:g}")
+        return self
+
+
+Restart = Annotated[
+    RestartSpec, BeforeValidator(_policy_object, json_schema_input_type=RestartPolicyName | RestartSpec)
+]
+
+
+class CommonKeys(Model):
+    """The keys that every kind of server has."""
+
+    enabled: bool = True
+    """Whether the server is started at all."""
+    restart: Restart = RestartSpec(policy="never")
+    """What to do when the server ends: a policy, or an object with details."""
+    start: Literal["eager", "lazy"] = "eager"
+    """Start with the daemon, or at the first call."""
+    idle_timeout: Annotated[float, Field(gt=0, le=30 * DAY)] | None = None
+    """Seconds without a call after which the server is stopped until the next one; null is never."""
+    start_timeout: Timeout = 30.0
+    """Seconds that starting, negotiating and listing may take together."""
+    call_timeout: Timeout = 60.0
+    """Seconds that a call may take; progress extends it."""
+    max_call_time: Annotated[float, Field(gt=0, le=7 * DAY)] = HOUR
+    """Seconds that a call may take however much progress it reports."""
+    stop_grace: Annotated[float, Field(ge=0, le=HOUR)] = 5.0
+    """Seconds between asking the server to end and killing it."""
+    max_concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Calls that the server gets at once; null is no limit."""
+    max_queue: Annotated[int, Field(ge=0, le=1_000_000)] = 256
+    """Calls that may wait for the server; further ones are refused as busy."""
+    tools: Patterns | None = None
+    """Patterns on the server's own tool names, the last match wins; null is all of them."""
+    prefix: Annotated[str, Field(max_length=64), AfterValidator(_filled)] | None = None
+    """What the public names of its tools start with; null is the server's name."""
+    protocol: Literal["auto", "2025-11-25", "2026-07-28"] = "auto"
+    """The protocol version to speak; auto negotiates it."""
+    critical: bool = False
+    """Whether the daemon counts as ready only when this server is connected."""
+
+    @model_validator(mode="after")
+    def _limits_in_order(self) -> Self:
+        if self.max_call_time < self.call_timeout:
+            raise ValueError(f"maxCallTime must be at least callTimeout, which is {self.call_timeout:g}")
+        return self
+
+
+class ProcessKeys(Model):
+    """The keys of a child process that make sense for more than one server."""
+
+    cwd: Filled | None = None
+    """The working directory, relative to the configuration file; null is the daemon's."""
+    env_file: Filled | None = None
+    """A file of NAME=value lines, relative to the configuration file; `env` wins over it."""
+    inherit_env: VariableNames = ()
+    """Variables of the daemon's environment that the server gets beside the usual few."""
+    framing: Literal["newline", "content-length"] = "newline"
+    """How messages are told apart on the pipes."""
+
+
+class StdioEntry(CommonKeys, ProcessKeys):
+    """A server that runs as a child process and speaks on its standard streams."""
+
+    type: Literal["stdio"] = "stdio"
+    """How to reach the server; may be left out."""
+    command: Filled
+    """The program: a name on PATH, or a path relative to `cwd`."""
+    args: Strings = ()
+    """Its arguments; no shell reads them."""
+    env: Annotated[Mapping[VariableName, String], Field(repr=False)] = {}
+    """Variables for the server; their values are secrets."""
+
+
+class HttpEntry(CommonKeys):
+    """A server that is reached by Streamable HTTP."""
+
+    type: Literal["streamableHttp"] = "streamableHttp"
+    """How to reach the server; may be left out."""
+    url: Annotated[Filled, AfterValidator(_url)]
+    """Where the server answers."""
+    headers: Annotated[Mapping[HeaderName, HeaderValue], Field(repr=False)] = {}
+    """Headers of every request; their values are secrets."""
+    restart: Restart = RestartSpec(policy="on-failure")
+    """What to do when the session ends: a policy, or an object with details."""
+
+
+Entry = StdioEntry | HttpEntry
+
+
+class Defaults(CommonKeys, ProcessKeys):
+    """Keys for every server that does not set them itself; only those that are written count."""
+
+    def written(self) -> dict[str, Any]:
+        """The keys that the file sets, in its spelling."""
+        return self.model_dump(by_alias=True, exclude_unset=True)
+
+
+class HttpSettings(Model):
+    """Where metrics and health are served."""
+
+    host: Filled = "127.0.0.1"
+    """The address to listen on."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 9464
+    """The port to listen on; 0 takes a free one."""
+
+
+class SupervisorSettings(Model):
+    """The daemon's own settings."""
+
+    defaults: Defaults = Defaults()
+    """Keys for every server that does not set them itself."""
+    policy: Policy = "read-only"
+    """Which tools are offered: those that do not say they write, all with confirmation, or all."""
+    tool_separator: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,8}$")] = "_"
+    """What stands between the prefix and a tool's own name."""
+    max_result_bytes: Annotated[int, Field(ge=1024, le=1024 * MIB)] = 5 * MIB
+    """The size above which a result is cut."""
+    max_line_bytes: Annotated[int, Field(ge=64 * 1024, le=1024 * MIB)] = 64 * MIB
+    """The longest message that a server may send."""
+    socket: Filled | None = None
+    """The path of the control socket; null is the usual place."""
+    http: Annotated[
+        Annotated[HttpSettings, Tag("on")] | Annotated[Literal[False], Tag("off")], Discriminator(_http_tag)
+    ] = HttpSettings()
+    """Where metrics and health are served; false is nowhere."""
+    agents: Mapping[Filled, Patterns] = {}
+    """Named lists of patterns on public tool names."""
+    agents_file: Filled | None = None
+    """A Markdown file whose front matter names agents; null is AGENTS.md beside the configuration."""

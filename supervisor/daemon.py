@@ -1,0 +1,141 @@
+"""The daemon: puts the pieces together, owns the signals, and ends with an exit status.
+
+Nothing is decided here but order: read the configuration, take the socket, end what a dead daemon left,
+start the fleet, serve, and on the first SIGTERM or SIGINT stop everything; on the second, at once.
+"""
+
+import gc
+import logging
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import anyio
+
+from supervisor import __version__, logs
+from supervisor.core.paths import control_socket
+from supervisor.core.servers import Loaded
+from supervisor.errors import BAD_CONFIG, DONE, FAILED, SupervisorError
+from supervisor.runtime.configfile import config_paths, load
+from supervisor.runtime.fleet import Fleet
+from supervisor.runtime.memory import Memory, state_directory
+from supervisor.runtime.orphans import Orphans, become_subreaper, instance_of
+from supervisor.runtime.process import death_signal_prefix
+from supervisor.runtime.stdio import Host
+from supervisor.surfaces.control import Control
+from supervisor.surfaces.endpoint import listening
+from supervisor.surfaces.methods import Service
+
+logger = logging.getLogger(__name__)
+
+_LEFTOVER_GRACE = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    config: Sequence[str] = ()
+    socket: str | None = None
+    log_format: logs.LogFormat = "text"
+    log_level: str = "info"
+    loop: Literal["uvloop", "asyncio"] = "uvloop"
+
+
+def serve(options: Options) -> int:
+    """Run the daemon until it is told to end; returns the exit status."""
+    journal = logs.reaches_journal(os.environ, sys.stderr)
+    logs.configure(options.log_format, options.log_level, journal=journal, stream=sys.stderr)
+    if sys.platform != "linux":
+        logger.error("cannot run here: the daemon needs Linux (pidfd, subreaper); clients work anywhere")
+        return FAILED
+    loaded = load(config_paths(options.config, os.environ), os.environ)
+    _report(loaded)
+    if loaded.unreadable:
+        return BAD_CONFIG
+    try:
+        path = control_socket(options.socket, os.environ, uid=os.getuid(), configured=loaded.settings.socket)
+        anyio.run(_Daemon(loaded, path).main, backend_options={"use_uvloop": options.loop == "uvloop"})
+    except SupervisorError as exc:
+        logger.error("%s", exc)
+        return exc.exit_status
+    return DONE
+
+
+def _report(loaded: Loaded) -> None:
+    for problem in loaded.problems:
+        logger.error("config: %s", problem)
+    for notice in loaded.notices:
+        logger.warning("config: %s", notice)
+    found = [file.path for file in loaded.files if file.found]
+    if not found:
+        tried = ", ".join(file.path for file in loaded.files) or "nowhere"
+        logger.warning("no config file found (looked at %s): running with zero servers", tried)
+    elif not loaded.servers:
+        logger.warning("no servers in %s: running with zero servers", ", ".join(found))
+
+
+class _Daemon:
+    """One life of the daemon."""
+
+    def __init__(self, loaded: Loaded, path: str) -> None:
+        self._loaded, self._path = loaded, path
+        self._end = anyio.Event()
+        self._orphans = Orphans(instance_of(path))
+        memory = state_directory(os.environ)
+        host = Host(
+            self._orphans,
+            Memory(memory / "memory.json" if memory is not None else None),
+            death_signal_prefix(),
+        )
+        self._fleet = Fleet(loaded, host, dict(os.environ))
+
+    async def main(self) -> None:
+        with listening(self._path) as listener:
+            if not become_subreaper():
+                logger.warning("cannot become the subreaper: what leaves its process group may be missed")
+            service = Service(
+                fleet=self._fleet,
+                loaded=self._loaded,
+                socket=self._path,
+                pid=os.getpid(),
+                started_at=time.time(),
+                shut_down=self._end.set,
+            )
+            async with Control(service).serving(listener), anyio.create_task_group() as tg:
+                tg.start_soon(self._orphans.watch)
+                tg.start_soon(self._heed_signals)
+                async with self._fleet.running():
+                    await self._run()
+                await self._orphans.sweep_all()
+                tg.cancel_scope.cancel()
+        logger.info("stopped, nothing left")
+
+    async def _run(self) -> None:
+        await self._orphans.end_leftovers(grace=_LEFTOVER_GRACE)
+        self._fleet.start()
+        logger.info(
+            "mcp-supervisor %s: listening at %s, %d servers",
+            __version__,
+            self._path,
+            len(self._fleet.members),
+        )
+        # What exists now lives as long as the daemon: keep the collector from looking at it again and again.
+        gc.collect()
+        gc.freeze()
+        await self._end.wait()
+        logger.info("stopping %d servers", len(self._fleet.members))
+
+    async def _heed_signals(self) -> None:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+            async for number in signals:
+                if number == signal.SIGHUP:
+                    logger.warning("SIGHUP is ignored: this version reads its configuration at start only")
+                elif self._end.is_set():
+                    logger.warning("%s again: killing all servers at once", number.name)
+                    self._fleet.kill()
+                else:
+                    logger.info("%s: shutting down", number.name)
+                    self._end.set()

@@ -1,0 +1,119 @@
+"""One event per line on stderr, for people, for programs and for the journal.
+
+Owns the form of a line and the one handler. Decides nothing about what is logged. A line that cannot be
+written is lost; the daemon is not.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO, assert_never, cast
+
+from supervisor.core.printable import one_line
+
+LogFormat = Literal["text", "json"]
+
+_LABELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
+
+
+def configure(log_format: LogFormat, level: str | int, *, journal: bool, stream: TextIO) -> None:
+    """Send every logger's lines to `stream`; what an earlier call set up is replaced.
+
+    `journal` says that systemd's journal reads the stream: it stamps the time itself and wants priorities.
+    """
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(_formatter(log_format, journal=journal))
+    root = logging.getLogger()
+    for former in root.handlers[:]:
+        root.removeHandler(former)
+    root.addHandler(handler)
+    root.setLevel(level.upper() if isinstance(level, str) else level)
+    logging.raiseExceptions = False  # a full or broken stream costs the line that it refuses
+
+
+def reaches_journal(environ: Mapping[str, str], stream: TextIO) -> bool:
+    """Whether `stream` is the one that systemd connected to its journal, and not a redirection of it."""
+    try:
+        opened = os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return False
+    return environ.get("JOURNAL_STREAM") == f"{opened.st_dev}:{opened.st_ino}"
+
+
+def _formatter(log_format: LogFormat, *, journal: bool) -> logging.Formatter:
+    match log_format:
+        case "text":
+            formatter: logging.Formatter = _Text(stamped=not journal)
+        case "json":
+            formatter = _Json()
+        case _:
+            assert_never(log_format)
+    return _Prioritised(formatter) if journal else formatter
+
+
+class _Text(logging.Formatter):
+    """`2026-11-17T19:00:00.123Z INFO  name: message`."""
+
+    def __init__(self, *, stamped: bool) -> None:
+        super().__init__()
+        self._stamped = stamped
+
+    def format(self, record: logging.LogRecord) -> str:
+        stamp = f"{_time(record)} {_LABELS.get(record.levelno, record.levelname):5} " if self._stamped else ""
+        exception = _exception(self, record)
+        message = _message(record) if exception is None else f"{_message(record)}\n{exception}"
+        return f"{stamp}{record.name}: {one_line(message)}"
+
+
+class _Json(logging.Formatter):
+    """One object; what `extra={"fields": {...}}` holds stands beside the usual keys and never hides them."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        usual = {
+            "time": _time(record),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": _message(record),
+        }
+        exception = _exception(self, record)
+        ending = {} if exception is None else {"exception": exception}
+        return json.dumps({**usual, **_fields(record), **usual, **ending}, default=str)
+
+
+class _Prioritised(logging.Formatter):
+    """A line with its syslog priority, as `sd-daemon(3)` wants it."""
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"<{_priority(record.levelno)}>{self._inner.format(record)}"
+
+
+def _priority(level: int) -> int:
+    steps = ((logging.CRITICAL, 2), (logging.ERROR, 3), (logging.WARNING, 4), (logging.INFO, 6))
+    return next((priority for least, priority in steps if level >= least), 7)
+
+
+def _time(record: logging.LogRecord) -> str:
+    moment = datetime.fromtimestamp(record.created, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        return record.getMessage()
+    except (TypeError, ValueError, KeyError):  # a line that does not fit its arguments is still worth reading
+        return f"{record.msg} {record.args!r}"
+
+
+def _exception(formatter: logging.Formatter, record: logging.LogRecord) -> str | None:
+    return formatter.formatException(record.exc_info) if record.exc_info else None
+
+
+def _fields(record: logging.LogRecord) -> Mapping[str, Any]:
+    fields: Any = getattr(record, "fields", None)
+    return cast("Mapping[str, Any]", fields) if isinstance(fields, Mapping) else {}

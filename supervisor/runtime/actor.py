@@ -1,0 +1,140 @@
+"""One task owns one server.
+
+The actor is the only writer of its server's state. It waits for the next event or for the state's
+deadline, asks `core.lifecycle.step` what follows, and performs the effects. It never awaits I/O in its
+loop: a run lives in a child task and reports back through the inbox, so a stop is heard at any time.
+"""
+
+import logging
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, assert_never
+
+import anyio
+from anyio.abc import TaskGroup
+
+from supervisor.core.lifecycle import step
+from supervisor.core.phases import (
+    Abort,
+    Close,
+    DeadlinePassed,
+    Effect,
+    End,
+    Ended,
+    Event,
+    Open,
+    Phase,
+    Policy,
+    ServerState,
+)
+
+logger = logging.getLogger(__name__)
+
+
+class Run(Protocol):
+    """One try at having the server up."""
+
+    async def live(self, report: Callable[[Event], None]) -> End:
+        """Bring the server up, report `Opened` once it answers and `Lost` when it no longer can.
+
+        Returns how it ended; all resources of the run are gone when this returns or raises.
+        """
+        ...
+
+    def close(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    server: str
+    before: ServerState
+    after: ServerState
+    reason: str
+    at: float
+    end: End | None = None
+    """How the run ended, where the transition says that it did."""
+
+
+class ServerActor:
+    """The owner of one server."""
+
+    def __init__(
+        self,
+        name: str,
+        policy: Policy,
+        new_run: Callable[[int], Run],
+        publish: Callable[[Transition], None],
+        *,
+        used_at: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self.name = name
+        self.state = ServerState()
+        self.policy = policy
+        self._new_run = new_run
+        self._publish = publish
+        self._used_at = used_at
+        self._run: Run | None = None
+        self._changed = anyio.Event()
+        self._outbox, self._inbox = anyio.create_memory_object_stream[Event](math.inf)
+
+    def post(self, event: Event) -> None:
+        """Hand the actor an event; never blocks."""
+        self._outbox.send_nowait(event)
+
+    async def reach(self, *phases: type[Phase]) -> ServerState:
+        """Wait until the server is in one of `phases`."""
+        while not isinstance(self.state.phase, phases):
+            await self._changed.wait()
+        return self.state
+
+    async def run(self) -> None:
+        """Serve events until cancelled."""
+        async with self._outbox, self._inbox, anyio.create_task_group() as tg:
+            while True:
+                self._apply(await self._next_event(), tg)
+
+    async def _next_event(self) -> Event:
+        deadline = self.state.deadline
+        if deadline is None:
+            return await self._inbox.receive()
+        with anyio.move_on_after(deadline - anyio.current_time()):
+            return await self._inbox.receive()
+        return DeadlinePassed(self._used_at())
+
+    def _apply(self, event: Event, tg: TaskGroup) -> None:
+        before, now = self.state, anyio.current_time()
+        result = step(before, event, self.policy, now=now, jitter=random.random())
+        self.state = result.state
+        for effect in result.effects:
+            self._perform(effect, tg)
+        if type(before.phase) is not type(result.state.phase):
+            end = event.end if isinstance(event, Ended) else None
+            self._publish(Transition(self.name, before, result.state, result.reason, now, end))
+            self._changed.set()
+            self._changed = anyio.Event()
+
+    def _perform(self, effect: Effect, tg: TaskGroup) -> None:
+        match effect:
+            case Open(run=number):
+                self._run = self._new_run(number)
+                tg.start_soon(self._live, self._run, number, name=f"{self.name} run {number}")
+            case Close():
+                if self._run is not None:
+                    self._run.close()
+            case Abort():
+                if self._run is not None:
+                    self._run.abort()
+            case _:
+                assert_never(effect)
+
+    async def _live(self, run: Run, number: int) -> None:
+        try:
+            end = await run.live(self.post)
+        except Exception as exc:
+            logger.exception("%s: run %d failed in a way nobody thought of", self.name, number)
+            end = End(f"{type(exc).__name__}: {exc}")
+        self.post(Ended(number, end))

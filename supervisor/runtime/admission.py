@@ -1,0 +1,243 @@
+"""The desk of one server: which calls are sent now, which wait, and in what order.
+
+A call is sent at once when the server is ready and has room. Otherwise it waits, in a bounded queue: while
+the server is busy, and while it starts, wakes or backs off. Waiting clients take turns, so one that floods
+the desk delays the others by one call and not by its queue.
+"""
+
+import logging
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import anyio
+import msgspec
+
+from supervisor.errors import Busy, Outcome, ServerUnavailable, SupervisorError
+from supervisor.runtime.calls import Call, Deadlines
+from supervisor.runtime.session import Session
+from supervisor.runtime.wire import NotSent
+
+logger = logging.getLogger(__name__)
+
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a server's entry says about calls."""
+
+    call_timeout: float = 60.0
+    max_call_time: float = 3600.0
+    max_concurrency: int | None = None
+    max_queue: int = 256
+
+
+class Turns:
+    """Waiting calls, one queue per client, served in turn."""
+
+    def __init__(self) -> None:
+        self._queues: OrderedDict[Hashable, deque[Call]] = OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, call: Call) -> None:
+        self._queues.setdefault(call.client, deque()).append(call)
+        self._count += 1
+
+    def take(self) -> Call:
+        """The next call, of the client whose turn it is."""
+        client, queue = self._queues.popitem(last=False)
+        call = queue.popleft()
+        if queue:
+            self._queues[client] = queue
+        self._count -= 1
+        return call
+
+    def remove(self, call: Call) -> bool:
+        """Take a call out wherever it stands; tells whether it was there."""
+        queue = self._queues.get(call.client)
+        if queue is None or call not in queue:
+            return False
+        queue.remove(call)
+        self._count -= 1
+        if not queue:
+            del self._queues[call.client]
+        return True
+
+    def clear(self) -> list[Call]:
+        """Take out everything."""
+        calls = [call for queue in self._queues.values() for call in queue]
+        self._queues.clear()
+        self._count = 0
+        return calls
+
+
+class ServerDesk:
+    """Every call to one server."""
+
+    def __init__(
+        self,
+        server: str,
+        terms: Terms,
+        deadlines: Deadlines,
+        *,
+        max_result_bytes: int,
+        account: Callable[[Outcome], dict[str, object]],
+        resolve: Callable[[Call], bytes],
+    ) -> None:
+        self.server, self.terms, self.max_result_bytes = server, terms, max_result_bytes
+        self._account = account
+        self._resolve = resolve
+        """Finds the tool of a call that came before its server had listed it."""
+        self.outcomes: Counter[str] = Counter()
+        self._deadlines = deadlines
+        self._session: Session | None = None
+        self._closed: Callable[[], ServerUnavailable] | None = None
+        self._sent: set[Call] = set()
+        self._waiting = Turns()
+        self._tokens: dict[int, Call] = {}
+        self._last_token = 0
+        self._used_at = 0.0
+
+    @property
+    def pending(self) -> int:
+        """Calls that have not ended, sent or not."""
+        return len(self._sent) + len(self._waiting)
+
+    @property
+    def queued(self) -> int:
+        return len(self._waiting)
+
+    @property
+    def used_at(self) -> float:
+        """When the server was last needed: now, while calls are under way."""
+        return anyio.current_time() if self.pending else self._used_at
+
+    def account(self, outcome: Outcome) -> dict[str, object]:
+        """What is known of the server now, for the data of an error."""
+        return self._account(outcome)
+
+    # What the server's life means for its calls.
+
+    def open(self, session: Session) -> None:
+        """The server is ready: send what waits, as far as there is room."""
+        self._session, self._closed = session, None
+        self._pump()
+
+    def park(self) -> None:
+        """The server is not ready, but may be soon: let calls wait."""
+        self._session, self._closed = None, None
+
+    def close(self, why: Callable[[], ServerUnavailable]) -> None:
+        """The server will not be ready: end what waits, and refuse what comes."""
+        self._session, self._closed = None, why
+        for call in self._waiting.clear():
+            call.fail(why())
+
+    # What clients do.
+
+    def submit(self, call: Call, timeout: float | None) -> None:
+        """Send the call, or let it wait.
+
+        Raises:
+            ServerUnavailable: the server cannot answer.
+            Busy: too many calls wait already.
+        """
+        if self._closed is not None:
+            raise self._closed()
+        terms = self.terms
+        call.began = anyio.current_time()
+        call.deadline = call.began + (
+            terms.call_timeout if timeout is None else min(timeout, terms.max_call_time)
+        )
+        session = self._session
+        if session is not None and session.wire.alive and not self._waiting and self._has_room():
+            self._send(call, session)
+        elif len(self._waiting) < terms.max_queue:
+            self._waiting.add(call)
+        else:
+            raise Busy(
+                f"cannot queue more than {terms.max_queue} calls for server {self.server}; try again later",
+                **self.account(Outcome.NOT_SENT),
+            )
+        self._deadlines.add(call)
+
+    def ended(self, call: Call, outcome: Outcome) -> None:
+        """Take note of a call's end, and let the next one go."""
+        self.outcomes[outcome] += 1
+        self._used_at = anyio.current_time()
+        self._deadlines.discard(call)
+        if call in self._sent:
+            self._sent.discard(call)
+        else:
+            self._waiting.remove(call)
+        if call.client_token is not None:
+            self._tokens = {token: other for token, other in self._tokens.items() if other is not call}
+        if logger.isEnabledFor(logging.DEBUG):
+            took = self._used_at - call.began
+            logger.debug("%s: %s: %s after %.3f s", self.server, call.request.name, outcome, took)
+        if self._waiting:
+            self._pump()
+
+    def progressed(self, params: msgspec.Raw) -> None:
+        """The server tells how far a call is: more time for it, and word to its client."""
+        try:
+            fields = _object.decode(params)
+            token = msgspec.json.decode(fields.get("progressToken", b"null"))
+        except msgspec.DecodeError:
+            return
+        call = self._tokens.get(token) if isinstance(token, int) else None
+        if call is not None:
+            extended = min(
+                anyio.current_time() + self.terms.call_timeout, call.began + self.terms.max_call_time
+            )
+            call.deadline = max(call.deadline, extended)
+            call.progressed(fields)
+
+    def _has_room(self) -> bool:
+        limit = self.terms.max_concurrency
+        return limit is None or len(self._sent) < limit
+
+    def _pump(self) -> None:
+        session = self._session
+        while session is not None and session.wire.alive and self._waiting and self._has_room():
+            call = self._waiting.take()
+            try:
+                call.tool_json = call.tool_json or self._resolve(call)
+                self._send(call, session)
+            except SupervisorError as exc:
+                call.fail(exc)
+
+    def _send(self, call: Call, session: Session) -> None:
+        self._sent.add(call)
+        try:
+            call.send(session.wire, self._params(call, session.stamp))
+        except NotSent as exc:
+            self._sent.discard(call)
+            sentence = f"cannot call server {self.server}: {exc}"
+            raise ServerUnavailable(sentence, **self.account(Outcome.NOT_SENT)) from exc
+
+    def _params(self, call: Call, stamp: bytes) -> bytes:
+        """What the server gets: its own name for the tool, and the client's payload as it came."""
+        request = call.request
+        if request.meta:
+            stamp = self._merged(call, stamp)
+        extra = b',"_meta":{%s}' % stamp if stamp else b""
+        if request.input_responses:
+            extra += b',"inputResponses":%s' % request.input_responses
+        if request.request_state:
+            extra += b',"requestState":%s' % request.request_state
+        return b'{"name":%s,"arguments":%s%s}' % (call.tool_json, request.arguments, extra)
+
+    def _merged(self, call: Call, stamp: bytes) -> bytes:
+        """The client's `_meta` with our stamp, and with a progress token of ours for the client's."""
+        fields = _object.decode(call.request.meta) | _object.decode(b"{%s}" % stamp)
+        if (token := fields.get("progressToken")) is not None:
+            self._last_token += 1
+            call.client_token = token
+            fields["progressToken"] = msgspec.Raw(b"%d" % self._last_token)
+            self._tokens[self._last_token] = call
+        return msgspec.json.encode(fields)[1:-1]

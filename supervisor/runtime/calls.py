@@ -1,0 +1,200 @@
+"""Tool calls under way: sent once, ended once, with a true account of what happened.
+
+A `Call` waits at its server's desk until it may be sent, and then for the answer. It ends in exactly one
+outcome, by the first of: the answer, the server's end, its deadline, its cancellation. It is never sent
+again.
+"""
+
+import logging
+from collections.abc import Hashable
+from typing import Protocol
+
+import anyio
+import msgspec
+
+from supervisor.core import results
+from supervisor.core.jsonrpc import read_fault
+from supervisor.core.phases import End
+from supervisor.errors import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Cancelled,
+    Outcome,
+    ServerDied,
+    SupervisorError,
+    TimedOut,
+)
+from supervisor.runtime.wire import Wire
+
+logger = logging.getLogger(__name__)
+
+_REJECTED = (INVALID_PARAMS, METHOD_NOT_FOUND)
+_NOTHING = msgspec.Raw(b"")
+
+
+class CallRequest(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """The params of `tools/call`: what the server gets, and what is for us."""
+
+    name: str
+    arguments: msgspec.Raw = msgspec.Raw(b"{}")
+    meta: msgspec.Raw = msgspec.field(default=_NOTHING, name="_meta")
+    input_responses: msgspec.Raw = _NOTHING
+    request_state: msgspec.Raw = _NOTHING
+    agent: str | None = None
+    tools: tuple[str, ...] | None = None
+    approved: bool = False
+    timeout: float | None = None
+    flatten: bool = False
+
+
+class Reply(Protocol):
+    """Where the end of a call goes."""
+
+    def result(self, raw: bytes | msgspec.Raw) -> None: ...
+
+    def fault(self, raw: bytes | msgspec.Raw) -> None:
+        """An error of the server's own, passed as it is."""
+        ...
+
+    def error(self, error: SupervisorError) -> None: ...
+
+    def notify(self, method: str, params: bytes) -> None: ...
+
+
+class Desk(Protocol):
+    """Where a call waits, as far as the call needs it."""
+
+    @property
+    def server(self) -> str: ...
+
+    @property
+    def max_result_bytes(self) -> int: ...
+
+    def ended(self, call: "Call", outcome: Outcome) -> None: ...
+
+    def account(self, outcome: Outcome) -> dict[str, object]:
+        """What is known of the server now, for an error's data."""
+        ...
+
+
+class Call:
+    """One tool call, from its admission to its outcome."""
+
+    __slots__ = (
+        "_desk",
+        "_number",
+        "_reply",
+        "_wire",
+        "began",
+        "client",
+        "client_token",
+        "deadline",
+        "request",
+        "tool_json",
+    )
+
+    def __init__(self, desk: Desk, request: CallRequest, reply: Reply, client: Hashable) -> None:
+        self._desk, self.request, self._reply, self.client = desk, request, reply, client
+        self._wire: Wire | None = None
+        self._number = 0
+        self.began = self.deadline = 0.0
+        self.tool_json = b""
+        """The tool's own name as JSON; empty while it waits for its server to list it."""
+        self.client_token: msgspec.Raw | None = None
+        """Under which the client wants to hear of progress."""
+
+    def send(self, wire: Wire, params: bytes) -> None:
+        """Put the call on the wire.
+
+        Raises:
+            NotSent: the server takes nothing.
+        """
+        self._number = wire.request("tools/call", params, self)
+        self._wire = wire
+
+    # What ends it. Each of these is the last thing that happens to a call.
+
+    def answered(self, result: msgspec.Raw) -> None:
+        outcome = Outcome.TOOL_ERROR if results.is_error(result) else Outcome.OK
+        limit = self._desk.max_result_bytes
+        fitting = result if len(result) <= limit else results.cap(result, limit)[0]
+        self._desk.ended(self, outcome)
+        self._reply.result(results.flatten(fitting) if self.request.flatten else fitting)
+
+    def refused(self, error: msgspec.Raw) -> None:
+        code = read_fault(error).code
+        self._desk.ended(self, Outcome.REJECTED if code in _REJECTED else Outcome.TOOL_ERROR)
+        self._reply.fault(error)
+
+    def lost(self, end: End) -> None:
+        data = self._desk.account(Outcome.UNKNOWN)
+        data["exit"] = {"code": end.code, "signal": end.signal, "reason": end.detail}
+        sentence = f"server {self._desk.server} {end.detail} before it answered"
+        self.fail(ServerDied(f"cannot tell whether {self.request.name} ran: {sentence}", **data))
+
+    def expire(self, now: float) -> None:
+        waited = f"{now - self.began:.1f} s"
+        if self._wire is None:
+            sentence = f"cannot wait any longer for {self.request.name}: not sent within {waited}"
+            self.fail(TimedOut(sentence, **self._desk.account(Outcome.NOT_SENT)))
+        else:
+            sentence = f"cannot wait any longer for {self.request.name}: no answer within {waited}"
+            self._abandon("timed out")
+            self.fail(TimedOut(sentence, **self._desk.account(Outcome.TIMED_OUT)))
+
+    def cancel(self, reason: str) -> None:
+        self._abandon(reason)
+        data = self._desk.account(Outcome.CANCELLED)
+        self.fail(Cancelled(f"cannot answer {self.request.name}: {reason}", **data))
+
+    def fail(self, error: SupervisorError) -> None:
+        """End with this error, whose data says the outcome."""
+        outcome = Outcome(error.data["outcome"])
+        self._desk.ended(self, outcome)
+        if self.request.flatten and outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT):
+            self._reply.result(results.unreachable(str(error)))
+        else:
+            self._reply.error(error)
+
+    def progressed(self, params: dict[str, msgspec.Raw]) -> None:
+        """Tell the client under its own token."""
+        if self.client_token is not None:
+            told = {**params, "progressToken": self.client_token}
+            self._reply.notify("notifications/progress", msgspec.json.encode(told))
+
+    def _abandon(self, reason: str) -> None:
+        if self._wire is not None and self._wire.forget(self._number):
+            params = {"requestId": self._number, "reason": reason}
+            self._wire.notify("notifications/cancelled", msgspec.json.encode(params))
+
+
+class Deadlines:
+    """Ends calls whose time is over; one task for all of them, and no timer per call."""
+
+    def __init__(self) -> None:
+        self._calls: set[Call] = set()
+        self._wake = anyio.Event()
+        self._due = float("inf")
+        """When the task looks next."""
+
+    def add(self, call: Call) -> None:
+        self._calls.add(call)
+        if call.deadline < self._due:
+            self._due = call.deadline
+            self._wake.set()
+
+    def discard(self, call: Call) -> None:
+        self._calls.discard(call)
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        while True:
+            self._wake = anyio.Event()
+            with anyio.move_on_after(self._due - anyio.current_time()):
+                await self._wake.wait()
+            self._look(anyio.current_time())
+
+    def _look(self, now: float) -> None:
+        for call in [call for call in self._calls if call.deadline <= now]:
+            call.expire(now)
+        self._due = min((call.deadline for call in self._calls), default=float("inf"))

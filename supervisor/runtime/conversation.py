@@ -1,0 +1,174 @@
+"""A child that is up, and the talk with it over its pipes.
+
+Owns the wire, the session and the attachment of the pipes to the loop for one process. It reports what it
+hears (tools, progress, `Opened`, `Lost`) and never signals or reaps: the process is the run's.
+"""
+
+import contextlib
+import logging
+import time
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+
+import anyio
+import msgspec
+
+from supervisor.core.eras import Protocol
+from supervisor.core.framing import Framing
+from supervisor.core.jsonrpc import Message
+from supervisor.core.phases import End
+from supervisor.core.ringlog import RingLog
+from supervisor.runtime.pipes import ChildInput, connected
+from supervisor.runtime.process import Pipes
+from supervisor.runtime.session import Limits, Session, SessionFailed, WireLost
+from supervisor.runtime.wire import Wire
+
+logger = logging.getLogger(__name__)
+
+_LAST_WORDS = 0.1
+"""Seconds for what a server wrote before it exited to arrive, when somebody else holds its pipe open."""
+_SILENCE = 0.25
+"""Seconds between the end of a pipe and the conclusion that the server is not just about to exit."""
+_NOISE_SHOWN = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How to talk with this server."""
+
+    protocol: Protocol = "auto"
+    framing: Framing = "newline"
+    max_line_bytes: int = 64 * 1024 * 1024
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Whom to tell what the server says."""
+
+    on_tools: Callable[[list[msgspec.Raw]], None]
+    on_progress: Callable[[msgspec.Raw], None]
+
+
+class Conversation:
+    """The talk with one child, from the first byte to the last."""
+
+    def __init__(self, server: str, dialect: Dialect, listener: Listener, log: RingLog) -> None:
+        self._server, self._dialect, self._listener, self._log = server, dialect, listener, log
+        self.wire = Wire(
+            framing=dialect.framing,
+            limit=dialect.max_line_bytes,
+            on_message=self._on_message,
+            on_noise=self._on_noise,
+            on_broken=self._on_broken,
+        )
+        self.session = Session(self.wire, dialect.protocol, dialect.limits, listener.on_progress)
+        self._stdin: ChildInput | None = None
+        self._stdout_ended = anyio.Event()
+        self._broken = anyio.Event()
+        self._why = ""
+        self.heard = False
+        """Whether the server has said anything at all."""
+        self.noise = 0
+        """Lines on standard output that were no message."""
+        self.timeline: list[tuple[str, float]] = []
+        """What happened during the start, and when."""
+
+    @contextlib.asynccontextmanager
+    async def over(self, pipes: Pipes) -> AsyncGenerator[None]:
+        """Talk over these pipes; they are closed on the way out, and whoever still waits is told."""
+        async with connected(
+            pipes,
+            on_stdout=self._on_stdout,
+            on_stderr=self._on_stderr,
+            on_stdout_end=self._on_stdout_end,
+            on_stdin_end=self._on_stdin_end,
+        ) as self._stdin:
+            self.wire.attach(self._stdin)
+            self.mark("spawned")
+            try:
+                yield
+            finally:
+                self.wire.lose(End("the connection was closed"))
+        self._log.flush(now=time.time())
+
+    def hang_up(self) -> None:
+        """Close the server's standard input."""
+        if self._stdin is not None:
+            self._stdin.close()
+
+    async def ended(self, end: End) -> None:
+        """The process has exited: hear its last words, then tell everyone who waits."""
+        with anyio.move_on_after(_LAST_WORDS):
+            await self._stdout_ended.wait()
+        self.wire.lose(end)
+
+    async def broke(self) -> str:
+        """Wait until a pipe is gone or cannot be followed, though the process may live; says why."""
+        await self._broken.wait()
+        await anyio.sleep(_SILENCE)
+        self.wire.lose(End(self._why))
+        return self._why
+
+    async def open(self, *, probe: bool) -> None:
+        """Greet the server and list its tools.
+
+        Raises:
+            SessionFailed, WireLost: see `Session`.
+        """
+        await self.session.negotiate(probe=probe)
+        self.mark("greeted")
+        self._listener.on_tools(await self.session.list_tools())
+        self.mark("listed")
+        self.session.subscribe()
+
+    async def follow_changes(self) -> None:
+        """List anew whenever the server says so, one listing at a time, until it is gone."""
+        while True:
+            await self.session.changed()
+            try:
+                with anyio.fail_after(self._dialect.limits.listing):
+                    self._listener.on_tools(await self.session.list_tools())
+            except WireLost:
+                return
+            except SessionFailed as exc:
+                logger.warning("%s: keeping its old tool list: %s", self._server, exc)
+            except TimeoutError:
+                logger.warning("%s: keeping its old tool list: a new one did not come in time", self._server)
+
+    def mark(self, what: str) -> None:
+        self.timeline.append((what, time.time()))
+
+    def _on_stdout(self, chunk: bytes) -> None:
+        if not self.heard:
+            self.heard = True
+            self.mark("heard")
+        self.wire.feed(chunk)
+
+    def _on_stderr(self, chunk: bytes) -> None:
+        lines = self._log.feed(chunk, now=time.time())
+        if logger.isEnabledFor(logging.DEBUG):
+            for line in lines:
+                logger.debug("%s: stderr: %s", self._server, line.text)
+
+    def _on_stdout_end(self) -> None:
+        self._stdout_ended.set()
+        self._on_broken("closed its standard output")
+
+    def _on_stdin_end(self) -> None:
+        self._on_broken("closed its standard input")
+
+    def _on_broken(self, why: str) -> None:
+        if not self._broken.is_set():
+            self._why = why
+            self._broken.set()
+
+    def _on_message(self, message: Message) -> None:
+        self.session.receive(message)
+
+    def _on_noise(self, line: bytes) -> None:
+        self.noise += 1
+        if self.noise <= _NOISE_SHOWN:
+            self._log.feed(b"(on stdout, not MCP) " + line[:500] + b"\n", now=time.time())
+        if self.noise == 1:
+            logger.warning("%s: writes lines to stdout that are not MCP; they are skipped", self._server)

@@ -1,0 +1,66 @@
+"""What the daemon remembers across its own restarts: a small JSON file in the state directory.
+
+Losing it costs a little time at the next start and nothing else, so every failure to read or write it is
+logged and lived with.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+logger = logging.getLogger(__name__)
+
+
+def state_directory(environ: Mapping[str, str]) -> Path | None:
+    """Where to remember things: systemd's directory, else the user's; None when there is no home."""
+    if given := environ.get("STATE_DIRECTORY"):
+        return Path(given.partition(":")[0])
+    if base := environ.get("XDG_STATE_HOME"):
+        return Path(base, "mcp-supervisor")
+    if home := environ.get("HOME"):
+        return Path(home, ".local", "state", "mcp-supervisor")
+    return None
+
+
+class Memory:
+    """Facts by name, kept in one file that is replaced as a whole."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._facts: dict[str, Any] = self._read()
+
+    def cannot_take_a_probe(self, fingerprint: str) -> bool:
+        """Whether a server with this launch once died of, or ignored, `server/discover`."""
+        return fingerprint in self._facts.get("noProbe", [])
+
+    def remember_no_probe(self, fingerprint: str) -> None:
+        known = self._facts.setdefault("noProbe", [])
+        if fingerprint not in known:
+            known.append(fingerprint)
+            self._write()
+
+    def _read(self) -> dict[str, Any]:
+        if self._path is None:
+            return {}
+        try:
+            facts = json.loads(self._path.read_bytes())
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError) as exc:
+            logger.warning("cannot read %s, so nothing is remembered: %s", self._path, exc)
+            return {}
+        return cast("dict[str, Any]", facts) if isinstance(facts, dict) else {}
+
+    def _write(self) -> None:
+        if self._path is None:
+            return
+        fresh = self._path.with_suffix(".new")
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fresh.write_text(json.dumps(self._facts, indent=1), encoding="utf-8")
+            os.replace(fresh, self._path)  # noqa: PTH105 - the atomic one
+        except OSError as exc:
+            logger.warning("cannot write %s, so this is forgotten at the next start: %s", self._path, exc)

@@ -1,0 +1,207 @@
+"""Child processes: started, watched, signalled as a group, and proven gone.
+
+`spawn` starts a command as the leader of its own session and process group and returns a `Child`. Its exit
+is seen through a pidfd, never by polling and never by the end of a pipe. The dead leader is reaped last,
+when its group is empty: as long as it is a zombie its number cannot be given to another process, so a
+signal to the group can never hit a stranger.
+
+Nobody here decides when to signal: that is the lifecycle's. Pid 0, 1, -1 and our own group are never
+signalled, whatever the caller says.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from supervisor.core.phases import End
+from supervisor.runtime import proctable
+
+
+class CannotStart(Exception):
+    """The command cannot be started, and trying again will not help."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What to start. `argv[0]` is looked up on the PATH of `env`, relative paths from `cwd`."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Pipes:
+    """Our ends of the child's standard streams; whoever holds this closes them."""
+
+    stdin: int
+    stdout: int
+    stderr: int
+
+    def close(self) -> None:
+        for descriptor in (self.stdin, self.stdout, self.stderr):
+            os.close(descriptor)
+
+
+def find_executable(command: Command) -> str:
+    """The file that `argv[0]` means.
+
+    Raises:
+        CannotStart: there is none, or it may not be executed; the message says where it was looked for.
+    """
+    name = command.argv[0]
+    path = command.env.get("PATH", os.defpath)
+    if os.sep in name:
+        candidate = Path(command.cwd or ".", name)
+        if not candidate.exists():
+            raise CannotStart(f"cannot find {name}: no such file")
+        if not candidate.is_file() or not os.access(candidate, os.X_OK):
+            raise CannotStart(f"cannot execute {name}: it is not an executable file (chmod +x it)")
+        return str(candidate.absolute())
+    found = shutil.which(name, path=path)
+    if found is None:
+        raise CannotStart(
+            f"cannot find the command {name} on PATH ({path}); give its full path or set env.PATH"
+        )
+    return found
+
+
+def death_signal_prefix() -> tuple[str, ...]:
+    """What to put before a command so that it dies with us even when we are killed with SIGKILL."""
+    setpriv = shutil.which("setpriv", path=os.defpath + ":/usr/sbin:/sbin")
+    return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
+
+
+def spawn(command: Command, *, prefix: Sequence[str] = ()) -> "tuple[Child, Pipes]":
+    """Start the command. Call this from the main thread only: the death signal is tied to the thread.
+
+    Raises:
+        CannotStart: see `find_executable`.
+        OSError: the system refuses (too many files, too many processes); trying again may help.
+    """
+    executable = find_executable(command)
+    if command.cwd is not None and not Path(command.cwd).is_dir():
+        raise CannotStart(f"cannot start in {command.cwd}: no such directory")
+    with contextlib.ExitStack() as on_failure:
+        stdin, stdout, stderr = (_pipe(on_failure) for _ in range(3))
+        process = subprocess.Popen(
+            [*prefix, executable, *command.argv[1:]],
+            stdin=stdin[0],
+            stdout=stdout[1],
+            stderr=stderr[1],
+            env=dict(command.env),
+            cwd=command.cwd,
+            start_new_session=True,
+        )
+        on_failure.pop_all()
+    for descriptor in (stdin[0], stdout[1], stderr[1]):
+        os.close(descriptor)
+    return Child(process), Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
+
+
+def _pipe(on_failure: contextlib.ExitStack) -> tuple[int, int]:
+    ends = os.pipe()
+    for end in ends:
+        on_failure.callback(os.close, end)
+    return ends
+
+
+class Child:
+    """One process that we started, and its group."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
+        self._process = process
+        self._pidfd = os.pidfd_open(process.pid)
+        self._status: End | None = None
+        self._reaped = False
+        self.pid = process.pid
+
+    async def exited(self) -> End:
+        """Wait until the leader has exited; it stays a zombie until `reap`."""
+        while self._status is None:
+            await anyio.wait_readable(self._pidfd)
+            self._status = self._peek()
+        return self._status
+
+    def _peek(self) -> End | None:
+        found = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if found is None:
+            return None
+        if found.si_code == os.CLD_EXITED:
+            return End(f"exited with code {found.si_status}", code=found.si_status)
+        return End(
+            f"killed by signal {found.si_status} ({_signal_name(found.si_status)})", signal=found.si_status
+        )
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the whole group."""
+        if not self._reaped:
+            signal_group(self.pid, number)
+
+    def group_is_empty(self) -> bool:
+        """Whether nothing of the group is alive any more, the leader included."""
+        return not proctable.members(self.pid)
+
+    async def emptied(self) -> None:
+        """Wait until the group is empty; there is no event for that, so past the leader's exit we poll."""
+        await self.exited()
+        pause = 0.002
+        while not self.group_is_empty():
+            await anyio.sleep(pause)
+            pause = min(pause * 2, 0.05)
+
+    def reap(self) -> None:
+        """Let go of the dead leader; its number may be used again after this."""
+        if self._reaped:
+            return
+        self._reaped = True
+        self._process.wait()
+        os.close(self._pidfd)
+
+
+def signal_group(group: int, number: int) -> None:
+    """Signal a process group; one that is gone is fine.
+
+    Raises:
+        ValueError: the group is not one that a server could have.
+    """
+    if group <= 1 or group == os.getpgrp():
+        raise ValueError(f"refusing to signal process group {group}")
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def signal_process(pid: int, started: int, number: int) -> bool:
+    """Signal one process, if it is still the one that started then; tells whether it was."""
+    if pid <= 1 or pid == os.getpid():
+        raise ValueError(f"refusing to signal process {pid}")
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return False
+    try:
+        # With the pidfd held, the number cannot change its owner between this look and the signal.
+        now = proctable.entry(pid)
+        if now is None or now.started != started:
+            return False
+        signal.pidfd_send_signal(pidfd, number)
+    except ProcessLookupError:
+        return False
+    else:
+        return True
+    finally:
+        os.close(pidfd)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

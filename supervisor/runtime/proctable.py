@@ -1,0 +1,97 @@
+"""What the kernel says about processes: parents, groups, start times, environments.
+
+Reads `/proc` and nothing else; it signals nobody. A process is identified by its pid and its start time
+together, as pids are used again.
+"""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    pid: int
+    parent: int
+    group: int
+    session: int
+    state: str
+    started: int
+    """In clock ticks since boot."""
+
+    @property
+    def zombie(self) -> bool:
+        return self.state in "ZX"
+
+
+def entry(pid: int) -> Entry | None:
+    """The process with that pid, or None when there is none."""
+    try:
+        # Not pathlib: this runs once per process of the machine whenever a group is counted.
+        with open(f"/proc/{pid}/stat", "rb", buffering=0) as stat:  # noqa: PTH123
+            text = stat.read()
+    except OSError:
+        return None
+    # The command name is in parentheses and may hold anything, parentheses included.
+    fields = text[text.rindex(b")") + 2 :].split()
+    return Entry(
+        pid=pid,
+        state=fields[0].decode(),
+        parent=int(fields[1]),
+        group=int(fields[2]),
+        session=int(fields[3]),
+        started=int(fields[19]),
+    )
+
+
+def everything() -> Iterator[Entry]:
+    """Every process that can be seen, in no order."""
+    for name in os.listdir("/proc"):  # noqa: PTH208 - as above
+        if name.isdigit() and (found := entry(int(name))) is not None:
+            yield found
+
+
+def members(group: int) -> list[Entry]:
+    """The living processes of a group; zombies are not alive."""
+    return [found for found in everything() if found.group == group and not found.zombie]
+
+
+def children_of_ours() -> list[int]:
+    """Our direct children, dead ones that wait to be reaped included."""
+    found: list[int] = []
+    for task in (_PROC / "self" / "task").iterdir():
+        try:
+            found += map(int, (task / "children").read_bytes().split())
+        except OSError:  # the thread ended meanwhile, or the kernel lacks the file
+            continue
+    return found
+
+
+def descendants(root: int) -> list[Entry]:
+    """The living processes below `root`, parents before children."""
+    below: dict[int, list[Entry]] = {}
+    for found in everything():
+        below.setdefault(found.parent, []).append(found)
+    tree: list[Entry] = []
+    todo = [root]
+    while todo:
+        for child in below.get(todo.pop(), ()):
+            tree.append(child)
+            todo.append(child.pid)
+    return [found for found in tree if not found.zombie]
+
+
+def environment_value(pid: int, name: bytes) -> bytes | None:
+    """The value a process was started with for a variable, or None when unset or not ours to read."""
+    try:
+        block = (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return None
+    prefix = name + b"="
+    for item in block.split(b"\0"):
+        if item.startswith(prefix):
+            return item[len(prefix) :]
+    return None

@@ -1,0 +1,287 @@
+"""A conversation with one server on any wire: era, tools, and what the server asks of us.
+
+Negotiation is written once for both eras. `server/discover` goes first; a server that refuses it is greeted
+with `initialize`, one that stays silent too, on the same wire, and whichever answers first decides. Every
+wait in here is bounded by the run's start deadline or by a deadline of its own.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import msgspec
+
+from supervisor import __version__
+from supervisor.core import eras
+from supervisor.core.eras import Greeting, Protocol
+from supervisor.core.jsonrpc import Fault, Message, error_line, read_fault, result_line
+from supervisor.core.phases import End
+from supervisor.errors import METHOD_NOT_FOUND
+from supervisor.runtime.wire import NotSent, Wire
+
+logger = logging.getLogger(__name__)
+
+CLIENT_INFO = {"name": "mcp-supervisor", "version": __version__}
+
+_STAMP = eras.identity_stamp(CLIENT_INFO)
+_NOT_A_SERVER = ("server/discover", "initialize")
+
+
+class SessionFailed(Exception):
+    """The server cannot be talked with; the message says why."""
+
+
+class Refused(Exception):
+    """The server answered a request with an error."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(f"{fault.message or 'no message'} ({fault.code})")
+        self.fault = fault
+
+
+class WireLost(Exception):
+    """The server was gone before it answered."""
+
+
+class _Ask:
+    """One awaited answer."""
+
+    def __init__(self) -> None:
+        self.done = anyio.Event()
+        self._result: msgspec.Raw | None = None
+        self._error: Exception | None = None
+
+    def answered(self, result: msgspec.Raw) -> None:
+        self._result = result
+        self.done.set()
+
+    def refused(self, error: msgspec.Raw) -> None:
+        self._error = Refused(read_fault(error))
+        self.done.set()
+
+    def lost(self, end: End) -> None:
+        self._error = WireLost(end.detail)
+        self.done.set()
+
+    @property
+    def result(self) -> msgspec.Raw:
+        """The answer that has arrived.
+
+        Raises:
+            Refused, WireLost: there is no answer but this.
+        """
+        if self._error is not None:
+            raise self._error
+        assert self._result is not None
+        return self._result
+
+
+class _Page(msgspec.Struct):
+    tools: list[msgspec.Raw]
+    next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    probe: float = 5.0
+    """Seconds that a server has for `server/discover` before `initialize` is tried beside it."""
+    pages: int = 1000
+    tools: int = 10_000
+    listing: float = 30.0
+    """Seconds that listing anew may take."""
+
+
+@dataclass(slots=True)
+class Session:
+    """What is known of a server, and how to speak to it."""
+
+    wire: Wire
+    protocol: Protocol = "auto"
+    limits: Limits = field(default_factory=Limits)
+    on_progress: Callable[[msgspec.Raw], None] = lambda _params: None
+    version: str = ""
+    greeting: Greeting = field(default_factory=Greeting)
+    probe_ignored: bool = False
+    """The server never answered `server/discover`, so next time it is not asked."""
+    _stale: anyio.Event = field(default_factory=anyio.Event)
+    _echo: anyio.Event = field(default_factory=anyio.Event)
+
+    @property
+    def modern(self) -> bool:
+        return self.version == eras.MODERN
+
+    @property
+    def stamp(self) -> bytes:
+        """What goes into the `_meta` of every request, without braces; empty in the handshake era."""
+        return _STAMP if self.modern else b""
+
+    async def negotiate(self, *, probe: bool) -> None:
+        """Agree on a protocol version; without `probe` the handshake is tried at once.
+
+        Raises:
+            SessionFailed: no version is common, or what answers is no MCP server.
+            WireLost: the server ended meanwhile.
+        """
+        try:
+            if self.protocol == eras.MODERN:
+                await self._adopt(self._discover())
+            elif not probe or self.protocol == eras.LATEST_HANDSHAKE:
+                await self._shake_hands(self._initialize())
+            else:
+                await self._find_the_era()
+        except Refused as exc:
+            raise SessionFailed(f"the server refused the handshake: {exc}") from exc
+        except msgspec.DecodeError as exc:
+            raise SessionFailed(f"the server's greeting cannot be read: {exc}") from exc
+
+    async def _find_the_era(self) -> None:
+        discover = self._discover()
+        with anyio.move_on_after(self.limits.probe):
+            await self._first(discover.done)
+            await self._settle(discover)
+            return
+        initialize = self._initialize()
+        await self._first(discover.done, initialize.done)
+        if discover.done.is_set():
+            await self._settle(discover, initialize)
+            return
+        self.probe_ignored = True
+        await self._shake_hands(initialize)
+
+    async def _settle(self, discover: _Ask, initialize: _Ask | None = None) -> None:
+        """Go on from the answer to `server/discover`."""
+        try:
+            greeting = eras.read_greeting(discover.result)
+        except Refused as exc:
+            versions = eras.supported_versions(exc.fault.data)
+            if versions and not set(versions) & set(eras.HANDSHAKE_VERSIONS):
+                raise SessionFailed(f"the server speaks only {', '.join(versions)}") from exc
+        except msgspec.DecodeError:
+            pass  # whatever this answer is, it is not the modern era's
+        else:
+            if eras.MODERN in greeting.supported_versions:
+                self.version, self.greeting = eras.MODERN, greeting
+                return
+        await self._shake_hands(initialize or self._initialize())
+
+    async def _adopt(self, discover: _Ask) -> None:
+        await self._first(discover.done)
+        greeting = eras.read_greeting(discover.result)
+        if eras.MODERN not in greeting.supported_versions:
+            offered = ", ".join(greeting.supported_versions) or "no version"
+            raise SessionFailed(f"the server offers {offered}, and protocol is set to {eras.MODERN}")
+        self.version, self.greeting = eras.MODERN, greeting
+
+    async def _shake_hands(self, initialize: _Ask) -> None:
+        await self._first(initialize.done)
+        greeting = eras.read_greeting(initialize.result)
+        if greeting.protocol_version not in eras.HANDSHAKE_VERSIONS:
+            raise SessionFailed(
+                f"the server wants protocol {greeting.protocol_version!r}, which is not known here"
+            )
+        self.version, self.greeting = greeting.protocol_version, greeting
+        self.wire.notify("notifications/initialized", b"{}")
+
+    def _discover(self) -> _Ask:
+        return self._send("server/discover", b'{"_meta":{%s}}' % _STAMP)
+
+    def _initialize(self) -> _Ask:
+        return self._send("initialize", eras.initialize_params(CLIENT_INFO))
+
+    def _send(self, method: str, params: bytes) -> _Ask:
+        ask = _Ask()
+        try:
+            self.wire.request(method, params, ask)
+        except NotSent as exc:
+            ask.lost(End(str(exc)))
+        return ask
+
+    async def _first(self, *events: anyio.Event) -> None:
+        """Wait for the first of the events, or for proof that nothing will come of it."""
+        async with anyio.create_task_group() as tg:
+
+            async def wait(event: anyio.Event) -> None:
+                await event.wait()
+                tg.cancel_scope.cancel()
+
+            for event in (*events, self._echo):
+                tg.start_soon(wait, event)
+        if self._echo.is_set():
+            raise SessionFailed("it sends back what it is sent, so it is not an MCP server")
+
+    async def list_tools(self) -> list[msgspec.Raw]:
+        """Every tool definition, raw, from all pages.
+
+        Raises:
+            SessionFailed: the server refuses, or its pages have no end.
+            WireLost: the server ended meanwhile.
+        """
+        found: list[msgspec.Raw] = []
+        seen: set[str] = set()
+        cursor: str | None = None
+        for _ in range(self.limits.pages):
+            page = await self._page(cursor)
+            found += page.tools
+            cursor = page.next_cursor
+            if cursor is None:
+                return found
+            if cursor in seen:
+                raise SessionFailed(f"its tool list repeats the cursor {cursor[:80]!r}")
+            if len(found) > self.limits.tools:
+                raise SessionFailed(f"it lists more than {self.limits.tools} tools")
+            seen.add(cursor)
+        raise SessionFailed(f"its tool list has more than {self.limits.pages} pages")
+
+    async def _page(self, cursor: str | None) -> _Page:
+        params: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
+        ask = self._send("tools/list", self.stamped(params))
+        await ask.done.wait()
+        try:
+            return msgspec.json.decode(ask.result, type=_Page)
+        except Refused as exc:
+            if exc.fault.code == METHOD_NOT_FOUND and not eras.offers_tools(self.greeting):
+                return _Page([])
+            raise SessionFailed(f"it cannot list its tools: {exc}") from exc
+        except msgspec.DecodeError as exc:
+            raise SessionFailed(f"its tool list cannot be read: {exc}") from exc
+
+    def stamped(self, params: dict[str, Any]) -> bytes:
+        """Params of ours as they go over the wire in this era."""
+        if self.modern:
+            params = {**params, "_meta": msgspec.Raw(b"{%s}" % _STAMP)}
+        return msgspec.json.encode(params)
+
+    def subscribe(self) -> None:
+        """Ask to be told of changes, where the era wants to be asked."""
+        if self.modern and eras.announces_tool_changes(self.greeting):
+            self._send("subscriptions/listen", self.stamped({"notifications": {"toolsListChanged": True}}))
+
+    async def changed(self) -> None:
+        """Wait until the server said that its tools changed."""
+        await self._stale.wait()
+        self._stale = anyio.Event()
+
+    def receive(self, message: Message) -> None:
+        """Take what the server sent of its own accord."""
+        match message.method:
+            case "notifications/progress":
+                self.on_progress(message.params)
+            case "notifications/tools/list_changed":
+                self._stale.set()
+            case _ if message.id is not None:
+                self._respond(message)
+            case _:
+                logger.debug("ignoring the notification %s", message.method)
+
+    def _respond(self, message: Message) -> None:
+        identity = msgspec.json.encode(message.id)
+        if message.method == "ping":
+            self.wire.answer(result_line(identity, b"{}"))
+        elif message.method in _NOT_A_SERVER:
+            # Only a client sends these: what we hear is our own voice.
+            self._echo.set()
+        else:
+            sentence = f"{message.method} is not supported by this client"
+            self.wire.answer(error_line(identity, METHOD_NOT_FOUND, sentence))

@@ -1,0 +1,177 @@
+"""One run of a stdio server: a child process and the conversation with it.
+
+A run brings the child up, talks with it until it can no longer answer, and returns when nothing of it is
+left. It decides nothing about time: how long a start may take and when grace is over is the lifecycle's,
+which calls `close` and `abort`.
+
+A server that dies when it is asked `server/discover` costs a process, not a run: it is started once more
+and greeted the old way, and that is remembered.
+"""
+
+import contextlib
+import hashlib
+import logging
+import signal
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from supervisor.core.phases import End, Event, Lost, Opened
+from supervisor.core.ringlog import RingLog
+from supervisor.runtime.conversation import Conversation, Dialect, Listener
+from supervisor.runtime.memory import Memory
+from supervisor.runtime.orphans import TOKEN_NAME, Orphans
+from supervisor.runtime.process import CannotStart, Child, Command, Pipes, spawn
+from supervisor.runtime.session import SessionFailed, WireLost
+
+logger = logging.getLogger(__name__)
+
+_LAST_RESORT = 5.0
+"""Seconds to see a killed group gone before its run is called over anyway; only a stuck kernel needs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """What every run of the daemon shares."""
+
+    orphans: Orphans
+    memory: Memory
+    prefix: Sequence[str] = ()
+    """Goes before each command: ties a child's life to ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """What a run starts and how it talks with it."""
+
+    server: str
+    command: Command
+    dialect: Dialect
+
+    @property
+    def fingerprint(self) -> str:
+        """Names what is launched, without revealing it."""
+        launched = "\0".join((*self.command.argv, self.command.cwd or ""))
+        return hashlib.sha256(launched.encode()).hexdigest()[:16]
+
+
+class StdioRun:
+    """One life of a stdio server."""
+
+    def __init__(self, number: int, program: Program, host: Host, log: RingLog, listener: Listener) -> None:
+        self._number, self._program, self._host = number, program, host
+        self._log, self._listener = log, listener
+        self._token = host.orphans.token(program.server, number)
+        self._remembered: set[tuple[int, int]] = set()
+        self._child: Child | None = None
+        self._closing = False
+        self.talk = self._new_talk()
+        """The conversation; a new one when the child had to be started a second time."""
+
+    @property
+    def pid(self) -> int | None:
+        return self._child.pid if self._child is not None else None
+
+    async def live(self, report: Callable[[Event], None]) -> End:
+        memory, fingerprint = self._host.memory, self._program.fingerprint
+        probe = not memory.cannot_take_a_probe(fingerprint)
+        try:
+            end = await self._live_once(report, probe=probe)
+            if probe and not self._closing and not self.talk.heard:
+                logger.info("%s: %s when asked server/discover", self._program.server, end.detail)
+                self.talk = self._new_talk()
+                end = await self._live_once(report, probe=False)
+        except CannotStart as exc:
+            return End(str(exc), hopeless=True)
+        except OSError as exc:
+            return End(f"cannot start: {exc.strerror or exc}")
+        return end
+
+    def close(self) -> None:
+        """Close standard input and ask the group to end."""
+        self._closing = True
+        if self._child is not None:
+            self._remembered |= self._host.orphans.below(self._child.pid)
+            self.talk.hang_up()
+            self._child.signal(signal.SIGTERM)
+
+    def abort(self) -> None:
+        """End the group by force."""
+        self._closing = True
+        if self._child is not None:
+            self._child.signal(signal.SIGKILL)
+
+    def _new_talk(self) -> Conversation:
+        return Conversation(self._program.server, self._program.dialect, self._listener, self._log)
+
+    async def _live_once(self, report: Callable[[Event], None], *, probe: bool) -> End:
+        if self._closing:
+            return End("stopped before it was started")
+        with self._spawned() as (child, pipes):
+            try:
+                async with self.talk.over(pipes):
+                    return await self._serve(child, report, probe=probe)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._clear_away(child)
+
+    @contextlib.contextmanager
+    def _spawned(self) -> Generator[tuple[Child, Pipes]]:
+        """A new child that is known as ours until it is reaped."""
+        command = self._program.command
+        command = Command(command.argv, {**command.env, TOKEN_NAME: str(self._token)}, command.cwd)
+        self._child, pipes = spawn(command, prefix=self._host.prefix)
+        self._host.orphans.leaders.add(self._child.pid)
+        try:
+            yield self._child, pipes
+        finally:
+            self._child.reap()
+            self._host.orphans.leaders.discard(self._child.pid)
+            self._child = None
+
+    async def _clear_away(self, child: Child) -> None:
+        """Leave nothing of this child: first the group, then whatever left it."""
+        with anyio.move_on_after(_LAST_RESORT):
+            if not child.group_is_empty():
+                child.signal(signal.SIGKILL)
+                await child.emptied()
+            swept = await self._host.orphans.sweep(self._token, self._remembered)
+            if swept:
+                logger.warning("%s: killed %d processes that had left its group", self._program.server, swept)
+
+    async def _serve(self, child: Child, report: Callable[[Event], None], *, probe: bool) -> End:
+        """Talk until the child has exited and its group is empty."""
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(self._converse, report, probe)
+            tg.start_soon(self._watch_pipes, report)
+            end = await self._gone(child, report)
+            tg.cancel_scope.cancel()
+            return end
+        raise AssertionError("unreachable")  # pragma: no cover - the scope swallows only its own cancellation
+
+    async def _gone(self, child: Child, report: Callable[[Event], None]) -> End:
+        end = await child.exited()
+        await self.talk.ended(end)
+        if not child.group_is_empty():
+            report(Lost(self._number, f"{end.detail}, but its group lives on"))
+            await child.emptied()
+        return end
+
+    async def _watch_pipes(self, report: Callable[[Event], None]) -> None:
+        """A child that lives but can no longer be heard is lost."""
+        why = await self.talk.broke()
+        report(Lost(self._number, why))
+
+    async def _converse(self, report: Callable[[Event], None], probe: bool) -> None:  # noqa: FBT001 - a task's argument
+        try:
+            await self.talk.open(probe=probe)
+        except WireLost:
+            return  # the child's exit, or the watch on its pipes, tells the rest
+        except SessionFailed as exc:
+            report(Lost(self._number, str(exc)))
+            return
+        if self.talk.session.probe_ignored or not probe:
+            self._host.memory.remember_no_probe(self._program.fingerprint)
+        report(Opened(self._number))
+        await self.talk.follow_changes()

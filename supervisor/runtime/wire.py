@@ -1,0 +1,159 @@
+"""Raw JSON-RPC to one server: numbers, pending requests, answers.
+
+A wire turns chunks from a server into answers for whoever asked and hands everything else (requests of the
+server, notifications, noise) to its owner. It gives every request a number of its own, so nothing that a
+client chose can reach another client's call. It knows no MCP: era, listing and stamping are the session's.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from supervisor.core.framing import BadHeader, Framing, TooLong, framed, framer
+from supervisor.core.jsonrpc import Message, notification_line, read_message, request_line
+from supervisor.core.phases import End
+
+_NEITHER = msgspec.Raw(b'{"code":-32603,"message":"the server answered with neither result nor error"}')
+
+_NOT_UTF8 = msgspec.Raw(b'{"code":-32603,"message":"the server answered with bytes that are not UTF-8"}')
+_LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
+
+
+class Waiting(Protocol):
+    """Whoever asked; exactly one of these is called, once, unless it was forgotten before."""
+
+    def answered(self, result: msgspec.Raw) -> None: ...
+
+    def refused(self, error: msgspec.Raw) -> None: ...
+
+    def lost(self, end: End) -> None: ...
+
+
+class Output(Protocol):
+    """Where a wire writes."""
+
+    @property
+    def write(self) -> Callable[[bytes], None]: ...
+
+    @property
+    def backlog(self) -> int: ...
+
+
+class NotSent(Exception):
+    """The server is gone, or does not take what is written to it; nothing was sent."""
+
+
+class Wire:
+    """The requests under way with one server."""
+
+    def __init__(
+        self,
+        *,
+        framing: Framing,
+        limit: int,
+        on_message: Callable[[Message], None],
+        on_noise: Callable[[bytes], None],
+        on_broken: Callable[[str], None],
+    ) -> None:
+        self._framing: Framing = framing
+        self._framer = framer(framing, limit)
+        self._limit = limit
+        self._on_message, self._on_noise, self._on_broken = on_message, on_noise, on_broken
+        self._output: Output | None = None
+        self._waiting: dict[int, Waiting] = {}
+        self._number = 0
+        self._lost: End | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server can still be asked."""
+        return self._lost is None
+
+    def attach(self, output: Output) -> None:
+        """Begin to write there."""
+        self._output = output
+
+    def request(self, method: str, params: bytes, waiting: Waiting) -> int:
+        """Send a request and return its number.
+
+        Raises:
+            NotSent: the server is gone, or leaves more than one longest message untaken.
+        """
+        output = self._writable()
+        self._number = number = self._number + 1
+        self._waiting[number] = waiting
+        output.write(framed(self._framing, request_line(number, method, params)))
+        return number
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Send a notification; a server that is gone or takes nothing does not get it."""
+        if self._lost is None and self._output is not None and self._output.backlog <= self._limit:
+            self._output.write(framed(self._framing, notification_line(method, params)))
+
+    def answer(self, line: bytes) -> None:
+        """Send an answer to a request of the server's."""
+        if self._lost is None and self._output is not None and self._output.backlog <= self._limit:
+            self._output.write(framed(self._framing, line))
+
+    def forget(self, number: int) -> bool:
+        """Do not wait for that answer any more; tells whether it was still awaited."""
+        return self._waiting.pop(number, None) is not None
+
+    def lose(self, end: End) -> None:
+        """The server is gone: tell everyone who waits, and whoever asks from now on."""
+        if self._lost is not None:
+            return
+        self._lost = end
+        waiting, self._waiting = self._waiting, {}
+        for each in waiting.values():
+            each.lost(end)
+
+    def feed(self, chunk: bytes) -> None:
+        """Take what the server wrote."""
+        try:
+            lines = self._framer.feed(chunk)
+        except TooLong as exc:
+            self._on_broken(f"wrote {exc} (maxLineBytes)")
+            return
+        except BadHeader as exc:
+            self._on_broken(f"broke the framing: {exc}")
+            return
+        for line in lines:
+            if line:
+                # With a length before it a message may span lines; between tokens a blank is as good.
+                self._receive(line if self._framing == "newline" else line.translate(_LINE_BREAKS))
+
+    def _receive(self, line: bytes) -> None:
+        message = read_message(line)
+        if message is None:
+            self._on_noise(line)
+        elif message.method is not None:
+            self._on_message(message)
+        elif type(message.id) is int and (waiting := self._waiting.pop(message.id, None)) is not None:
+            if not _is_text(line):
+                waiting.refused(_NOT_UTF8)
+            elif message.result:
+                waiting.answered(message.result)
+            else:
+                waiting.refused(message.error or _NEITHER)
+        else:
+            self._on_noise(line)
+
+    def _writable(self) -> Output:
+        if self._lost is not None:
+            raise NotSent(f"it {self._lost.detail}")
+        if self._output is None or self._output.backlog > self._limit:
+            raise NotSent("it does not read its standard input")
+        return self._output
+
+
+def _is_text(line: bytes) -> bool:
+    """Whether a line may be passed on; payloads are not looked into, so nobody else would notice."""
+    if line.isascii():
+        return True
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

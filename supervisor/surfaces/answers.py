@@ -1,0 +1,64 @@
+"""Answers to clients: each request gets one, alone or as part of its batch.
+
+An answer does not know what it says. It puts the client's id around it and hands it to the connection, or
+to the batch that it belongs to, which goes out when its last answer has come.
+"""
+
+from typing import Protocol
+
+import msgspec
+
+from supervisor.core.jsonrpc import error_line, fault_line, notification_line, result_line
+from supervisor.errors import SupervisorError
+
+
+class Connection(Protocol):
+    def send(self, line: bytes) -> None: ...
+
+    def answered(self, answer: "Answer") -> None: ...
+
+
+class Batch:
+    """The answers to one batch; a batch of notifications alone has none."""
+
+    def __init__(self, connection: Connection, expected: int) -> None:
+        self._connection, self._expected = connection, expected
+        self._lines: list[bytes] = []
+
+    def add(self, line: bytes) -> None:
+        self._lines.append(line)
+        if len(self._lines) == self._expected:
+            self._connection.send(b"[%s]" % b",".join(self._lines))
+
+
+class Answer:
+    """The answer to one request; a notification has none, so nothing is sent for it."""
+
+    __slots__ = ("_batch", "_connection", "given", "identity")
+
+    def __init__(self, connection: Connection, identity: bytes | None, batch: Batch | None = None) -> None:
+        self._connection, self.identity, self._batch = connection, identity, batch
+        self.given = False
+
+    def result(self, raw: bytes | msgspec.Raw) -> None:
+        self._give(result_line(self.identity or b"", raw))
+
+    def fault(self, raw: bytes | msgspec.Raw) -> None:
+        self._give(fault_line(self.identity or b"", raw))
+
+    def error(self, error: SupervisorError) -> None:
+        self._give(error_line(self.identity or b"", error.code, str(error), error.data))
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Tell the client something before its answer."""
+        self._connection.send(notification_line(method, params))
+
+    def _give(self, line: bytes) -> None:
+        self.given = True
+        self._connection.answered(self)
+        if self.identity is None:
+            return
+        if self._batch is None:
+            self._connection.send(line)
+        else:
+            self._batch.add(line)

@@ -1,0 +1,110 @@
+"""A daemon that answers from a script: a real Unix socket, one thread, no fleet behind it."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+WAIT = 5.0
+
+Message = dict[str, Any]
+Answer = Mapping[str, Any] | Callable[["Connection", Message], None]
+"""The members of a reply (`result` or `error`), or what to do with the connection instead."""
+
+
+class Connection:
+    """The daemon's side of one client."""
+
+    def __init__(self, accepted: socket.socket) -> None:
+        accepted.settimeout(WAIT)
+        self._socket = accepted
+        self._reader = accepted.makefile("rb")
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        self.send_bytes(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+
+    def send_bytes(self, content: bytes) -> None:
+        self._socket.sendall(content)
+
+    def receive(self) -> Message | None:
+        line = self._reader.readline()
+        message: Message | None = json.loads(line) if line else None
+        return message
+
+    def close(self) -> None:
+        self._reader.close()
+        self._socket.close()
+
+
+class ScriptedDaemon:
+    """Answers each method as `answers` says; remembers what it was asked."""
+
+    def __init__(self, path: str, answers: Mapping[str, Answer]) -> None:
+        self.path = path
+        self.seen: list[Message] = []
+        self.arrived = threading.Event()
+        self._answers = answers
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        self._listener.listen()
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(WAIT)
+        self._listener.close()
+
+    def asked(self, method: str) -> Any:
+        """The parameters of the only request for `method`."""
+        [params] = [message["params"] for message in self.seen if message["method"] == method]
+        return params
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                accepted, _ = self._listener.accept()
+            except OSError:
+                return
+            self._talk(Connection(accepted))
+
+    def _talk(self, connection: Connection) -> None:
+        try:
+            while (message := connection.receive()) is not None:
+                self.seen.append(message)
+                self.arrived.set()
+                self._answer(connection, message)
+        except (OSError, ValueError):
+            pass  # the client went away, or the script closed the connection
+        finally:
+            connection.close()
+
+    def _answer(self, connection: Connection, message: Message) -> None:
+        answer = self._answers.get(message["method"])
+        if callable(answer):
+            answer(connection, message)
+        elif answer is not None:
+            connection.send({"id": message["id"], **answer})
+
+
+@contextmanager
+def scripted_daemon(directory: Path, answers: Mapping[str, Answer]) -> Iterator[ScriptedDaemon]:
+    daemon = ScriptedDaemon(str(directory / "control.sock"), answers)
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+def hang_up(connection: Connection, message: Message) -> None:
+    connection.close()
+
+
+def say_nothing(connection: Connection, message: Message) -> None:
+    """The client's patience ends the wait."""

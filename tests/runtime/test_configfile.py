@@ -1,0 +1,257 @@
+"""Finding and loading configuration files from a real file system."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.core.servers import BadServer, ConfigFile, Endpoint, Launch, Loaded, ServerSpec
+from supervisor.runtime.configfile import config_paths, load
+
+ROOT = Path(__file__).parents[2]
+
+
+def write(path: Path, document: Any) -> Path:
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    path.chmod(0o600)
+    return path
+
+
+def load_one(directory: Path, document: Any, **environ: str) -> Loaded:
+    return load([write(directory / "mcp.json", document)], environ)
+
+
+def server(loaded: Loaded, name: str = "a") -> ServerSpec:
+    found = loaded.servers[name]
+    assert isinstance(found, ServerSpec), found
+    return found
+
+
+def trouble(directory: Path, entry: dict[str, Any], **environ: str) -> str | None:
+    return server(load_one(directory, {"mcpServers": {"a": entry}}, **environ)).trouble
+
+
+def launch(directory: Path, entry: dict[str, Any], **environ: str) -> Launch:
+    found = server(load_one(directory, {"mcpServers": {"a": entry}}, **environ))
+    assert isinstance(found.target, Launch), found.trouble
+    return found.target
+
+
+def test_named_files_come_before_everything() -> None:
+    paths = config_paths(["/b.json", "c.json"], {"MCP_CONFIG_PATH": "/a.json"})
+
+    assert paths == (Path("/b.json"), Path.cwd() / "c.json")
+
+
+def test_the_variable_comes_before_the_usual_places() -> None:
+    assert config_paths([], {"MCP_CONFIG_PATH": "/a.json", "HOME": "/h"}) == (Path("/a.json"),)
+
+
+@pytest.fixture
+def no_system_files() -> None:
+    if Path("/data/mcp.json").exists() or Path("/etc/mcp-supervisor/mcp.json").exists():
+        pytest.skip("this machine has a configuration")
+
+
+@pytest.mark.usefixtures("no_system_files")
+@pytest.mark.parametrize(
+    ("environ", "last"),
+    [
+        ({"XDG_CONFIG_HOME": "{}/xdg", "HOME": "/none"}, "xdg/mcp-supervisor/mcp.json"),
+        ({"XDG_CONFIG_HOME": "xdg", "HOME": "{}"}, ".config/mcp-supervisor/mcp.json"),
+        ({"HOME": "{}"}, ".config/mcp-supervisor/mcp.json"),
+    ],
+)
+def test_the_first_usual_place_that_exists_is_taken(
+    tmp_path: Path, environ: dict[str, str], last: str
+) -> None:
+    environ = {name: value.format(tmp_path) for name, value in environ.items()}
+    (tmp_path / last).parent.mkdir(parents=True)
+    write(tmp_path / last, {})
+
+    assert config_paths([], environ) == (tmp_path / last,)
+
+
+@pytest.mark.usefixtures("no_system_files")
+def test_all_usual_places_are_named_when_none_exists(tmp_path: Path) -> None:
+    usual = (Path("/data/mcp.json"), Path("/etc/mcp-supervisor/mcp.json"))
+
+    assert config_paths([], {}) == usual
+    assert config_paths([], {"HOME": str(tmp_path)}) == (*usual, tmp_path / ".config/mcp-supervisor/mcp.json")
+
+
+@pytest.mark.usefixtures("no_system_files")
+def test_a_place_that_cannot_be_looked_at_is_taken_and_is_a_problem(tmp_path: Path) -> None:
+    place = tmp_path / "mcp-supervisor" / "mcp.json"
+    place.parent.mkdir()
+    place.symlink_to(place)
+
+    paths = config_paths([], {"XDG_CONFIG_HOME": str(tmp_path)})
+
+    assert paths == (place,)
+    assert load(paths, {}).unreadable
+
+
+def test_a_missing_file_means_no_servers_and_no_problem(tmp_path: Path) -> None:
+    loaded = load([tmp_path / "none.json"], {})
+
+    assert loaded.files == (ConfigFile(str(tmp_path / "none.json"), found=False),)
+    assert (loaded.servers, loaded.problems, loaded.unreadable) == ({}, (), False)
+
+
+def test_a_file_that_is_not_json_is_a_problem_with_its_place_and_the_others_are_used(tmp_path: Path) -> None:
+    broken = write(tmp_path / "broken.json", '{\n  "mcpServers": {,}\n}')
+    good = write(tmp_path / "good.json", {"mcpServers": {"a": {"command": "x"}}})
+
+    loaded = load([broken, good], {})
+
+    assert [str(problem) for problem in loaded.problems] == [
+        f"{broken}:2:18: expecting property name enclosed in double quotes"
+    ]
+    assert list(loaded.servers) == ["a"]
+    assert loaded.unreadable
+
+
+def test_a_file_that_others_can_write_is_not_used(tmp_path: Path) -> None:
+    path = write(tmp_path / "mcp.json", {"mcpServers": {"a": {"command": "x"}}})
+    path.chmod(0o666)
+
+    loaded = load([path], {})
+
+    assert "everybody may write it; run chmod o-w" in str(loaded.problems[0])
+    assert (loaded.servers, loaded.unreadable) == ({}, True)
+    assert loaded.files == (ConfigFile(str(path), found=True),)
+
+
+def test_one_bad_entry_never_takes_the_others_down(tmp_path: Path) -> None:
+    document = {
+        "supervisor": {"policy": "opne"},
+        "mcpServers": {"bad": {"command": 1, "args": 2}, "good": {"command": "x"}, "odd": {"type": "sse"}},
+    }
+
+    loaded = load_one(tmp_path, document)
+
+    assert [type(found) for found in loaded.servers.values()] == [BadServer, ServerSpec, BadServer]
+    assert [problem.path for problem in loaded.problems] == [
+        "supervisor.policy",
+        "mcpServers.bad.command",
+        "mcpServers.bad.args",
+        "mcpServers.odd.type",
+    ]
+    assert not loaded.unreadable
+
+
+def test_a_later_file_shadows_and_says_so(tmp_path: Path) -> None:
+    first = write(tmp_path / "1.json", {"mcpServers": {"a": {"command": "one"}}})
+    second = write(tmp_path / "2.json", {"mcpServers": {"a": {"command": "two"}}, "supervisor": {"polcy": 1}})
+
+    loaded = load([first, second], {})
+
+    assert server(loaded).source == str(second)
+    assert server(loaded).shadows == (str(first),)
+    assert [notice.path for notice in loaded.notices] == ["supervisor.polcy"]
+
+
+def test_values_come_from_variables_files_and_credentials(tmp_path: Path) -> None:
+    write(tmp_path / "key", "from a file\r\n")
+    write(tmp_path / "cred", "from systemd\n")
+    args = ["${TOKEN}", "{file:key}", "${file:~/key}", "${cred:cred}", "${NONE:-default}"]
+
+    found = launch(
+        tmp_path,
+        {"command": "x", "args": args},
+        TOKEN="t",
+        HOME=str(tmp_path),
+        CREDENTIALS_DIRECTORY=str(tmp_path),
+    )
+
+    values = [text.value for text in found.args]
+    assert values == ["t", "from a file", "from a file", "from systemd", "default"]
+
+
+def test_an_endpoint_is_loaded(tmp_path: Path) -> None:
+    entry = {"url": "https://x/mcp", "headers": {"Authorization": "Bearer ${TOKEN}"}}
+
+    found = server(load_one(tmp_path, {"mcpServers": {"a": entry}}, TOKEN="t"))
+
+    assert isinstance(found.target, Endpoint)
+    assert found.target.headers["Authorization"].value == "Bearer t"
+
+
+def test_the_daemons_own_interpreter_can_be_named(tmp_path: Path) -> None:
+    found = server(load_one(tmp_path, {"mcpServers": {"a": {"command": "${supervisor:python}"}}}))
+
+    assert isinstance(found.target, Launch)
+    assert found.target.command.value == sys.executable
+    assert not found.secrets
+
+
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [
+        ("${NONE}", "variable NONE is not set"),
+        ("{file:none}", "file none is not there"),
+        ("{file:binary}", "{file:binary} is not UTF-8 text"),
+        ("{file:loose}", "everybody may write it"),
+        ("{file:.}", "it is not a regular file"),
+        ("${cred:none}", "credential none is not there"),
+        ("${cred:../key}", "must be the name of a credential, without a slash"),
+        ("${supervisor:perl}", "${supervisor:perl} is not known; only ${supervisor:python} is"),
+        ("${workspaceFolder}", "${workspaceFolder} is not supported"),
+    ],
+)
+def test_a_reference_without_a_value_is_trouble(tmp_path: Path, argument: str, words: str) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff")
+    (tmp_path / "loose").touch()
+    (tmp_path / "loose").chmod(0o666)
+
+    found = trouble(tmp_path, {"command": "x", "args": [argument]}, CREDENTIALS_DIRECTORY=str(tmp_path))
+
+    assert words in (found or "")
+
+
+def test_a_credential_without_systemd_is_trouble(tmp_path: Path) -> None:
+    assert "credential key is not there" in (trouble(tmp_path, {"command": "${cred:key}"}) or "")
+
+
+def test_a_disabled_server_with_an_unset_variable_is_no_trouble(tmp_path: Path) -> None:
+    assert trouble(tmp_path, {"command": "${NONE}", "enabled": False}) is None
+
+
+def test_an_environment_file_lies_beside_the_configuration(tmp_path: Path) -> None:
+    write(tmp_path / "a.env", "A=1\nB='two'\n")
+
+    found = launch(tmp_path, {"command": "x", "envFile": "a.env", "env": {"A": "own"}})
+
+    assert {name: text.value for name, text in found.env.items()} == {"A": "own", "B": "two"}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "a.env is not there"),
+        ("A", "line 1 is not NAME=value"),
+        ("'s3cret", "line 1 is not NAME=value"),
+    ],
+)
+def test_an_environment_file_that_cannot_be_used_is_trouble(
+    tmp_path: Path, content: str | None, words: str
+) -> None:
+    if content is not None:
+        write(tmp_path / "a.env", content)
+
+    found = trouble(tmp_path, {"command": "x", "envFile": "a.env"}) or ""
+
+    assert words in found
+    assert "s3cret" not in found
+
+
+def test_the_shipped_configuration_starts_the_demo_and_leaves_context7_alone() -> None:
+    loaded = load([ROOT / "data" / "mcp.json"], {})
+
+    assert not loaded.problems
+    assert not loaded.notices
+    assert isinstance(server(loaded, "demo").target, Launch)
+    assert not server(loaded, "context7").entry.enabled
