@@ -57,6 +57,7 @@ test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs wh
 docs: $(VENV)/.dev ## Regenerate what is generated: the lifecycle diagram, the schema.
 	$(BIN)/python tools/diagram.py --write
 	$(BIN)/python tools/schema.py
+	$(BIN)/python tools/api_docs.py --write
 
 lock: $(VENV)/.dev ## Resolve the lock files anew.
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \

@@ -18,7 +18,7 @@ from typing import Literal
 import msgspec
 
 from supervisor.core.globs import allows
-from supervisor.core.jsonrpc import depth
+from supervisor.core.jsonrpc import is_deeper
 from supervisor.core.naming import public_name
 from supervisor.core.policy import Annotations, Approval, Policy, judge, read_annotations
 from supervisor.errors import SupervisorError
@@ -81,7 +81,7 @@ def parse_tool(raw: bytes | msgspec.Raw) -> Tool:
     name = _name_of(fields)
     if not bytes(fields.get("inputSchema", _NULL)).startswith(b"{"):
         raise BadDefinition("whose inputSchema is not an object", tool=name)
-    if text.count(b"[") + text.count(b"{") > MAX_DEPTH and depth(text) > MAX_DEPTH:
+    if is_deeper(text, MAX_DEPTH):
         raise BadDefinition(f"whose definition nests deeper than {MAX_DEPTH} levels", tool=name)
     # Line breaks can only stand between tokens, and a client's message is one line.
     return Tool(name, read_annotations(fields.get("annotations", _NULL)), text.translate(_LINE_BREAKS))

@@ -5,22 +5,35 @@ stayed within one chunk is cut out of it once; one that spans chunks is joined o
 were. `TooLong` is raised as soon as a message passes the bound, not when it ends, so memory stays bounded.
 """
 
+import re
 from typing import Literal, Protocol
 
 Framing = Literal["newline", "content-length"]
 
 _MAX_HEADER = 4096
+_CRUMBS = 4096
+"""Bytes below which parts of a message are gathered before they are kept."""
+_BLANK_LINES = re.compile(rb"[\r\n]*")
+_END_OF_HEADER = re.compile(rb"\r?\n\r?\n")
 
 
-class TooLong(ValueError):
-    """A message grew past the bound; the stream cannot be followed any further."""
+class Unframed(ValueError):
+    """The stream cannot be followed any further; `before` holds the whole messages that came before that."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(problem)
+        self.before: list[bytes] = []
+
+
+class TooLong(Unframed):
+    """A message grew past the bound."""
 
     def __init__(self, limit: int) -> None:
         super().__init__(f"a message is longer than {limit} bytes")
         self.limit = limit
 
 
-class BadHeader(ValueError):
+class BadHeader(Unframed):
     """What should be a Content-Length header is not one."""
 
 
@@ -42,7 +55,7 @@ class LineFramer:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | bytearray] = []
         self._size = 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
@@ -50,21 +63,32 @@ class LineFramer:
             return chunk[:-1].split(b"\n")
         *lines, rest = chunk.split(b"\n")
         if lines and self._parts:
-            self._check(self._size + len(lines[0]))
-            lines[0] = b"".join((*self._parts, lines[0]))
+            self._keep(lines[0])
+            lines[0] = self.rest
             self._parts, self._size = [], 0
+        for index, line in enumerate(lines):
+            if len(line) > self._limit:
+                raise self._too_long(lines[:index])
         if rest:
-            self._parts.append(rest)
-            self._size += len(rest)
-            self._check(self._size)
-        for line in lines:
-            self._check(len(line))
+            self._keep(rest)
+            if self._size > self._limit:
+                raise self._too_long(lines)
         return lines
 
-    def _check(self, size: int) -> None:
-        if size > self._limit:
-            self._parts, self._size = [], 0
-            raise TooLong(self._limit)
+    def _keep(self, part: bytes) -> None:
+        """Add to the open message; crumbs are gathered, so that a million weigh no more than their bytes."""
+        self._size += len(part)
+        last = self._parts[-1] if self._parts else None
+        if isinstance(last, bytearray) and len(last) < _CRUMBS:
+            last += part
+        else:
+            self._parts.append(part if len(part) >= _CRUMBS else bytearray(part))
+
+    def _too_long(self, before: list[bytes]) -> TooLong:
+        self._parts, self._size = [], 0
+        problem = TooLong(self._limit)
+        problem.before = before
+        return problem
 
     @property
     def rest(self) -> bytes:
@@ -74,52 +98,59 @@ class LineFramer:
 class LengthFramer:
     """Messages have a `Content-Length: N` header, as in the Language Server Protocol."""
 
-    __slots__ = ("_body", "_have", "_head", "_limit", "_want")
+    __slots__ = ("_body", "_head", "_left", "_limit")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._head = b""
         self._body: list[bytes] = []
-        self._have = 0
-        self._want: int | None = None
+        self._left: int | None = None
+        """Bytes that the body still lacks; None while a header is awaited."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
         messages: list[bytes] = []
-        while chunk:
-            chunk = self._read_head(chunk) if self._want is None else self._read_body(chunk, messages)
+        chunk, self._head, at = self._head + chunk, b"", 0
+        try:
+            while at < len(chunk) or self._left == 0:
+                reads_header = self._left is None
+                at = self._read_header(chunk, at) if reads_header else self._read_body(chunk, at, messages)
+        except Unframed as problem:
+            problem.before = messages
+            raise
         return messages
 
-    def _read_head(self, chunk: bytes) -> bytes:
-        head = (self._head + chunk).lstrip(b"\r\n")
-        for end in (b"\r\n\r\n", b"\n\n"):
-            at = head.find(end)
-            if at >= 0:
-                self._want, self._head = self._length(head[:at]), b""
-                return head[at + len(end) :]
-        if len(head) > _MAX_HEADER:
-            raise BadHeader("no end of the message header within 4096 bytes")
-        self._head = head
-        return b""
+    def _read_header(self, chunk: bytes, at: int) -> int:
+        blank = _BLANK_LINES.match(chunk, at)
+        assert blank is not None
+        at = blank.end()
+        end = _END_OF_HEADER.search(chunk, at, at + _MAX_HEADER)
+        if end is not None:
+            self._left = self._length(chunk[at : end.start()])
+            return end.end()
+        if len(chunk) - at >= _MAX_HEADER:
+            raise BadHeader(f"no end of the message header within {_MAX_HEADER} bytes")
+        self._head = chunk[at:]
+        return len(chunk)
 
-    def _length(self, head: bytes) -> int:
-        for line in head.splitlines():
+    def _length(self, header: bytes) -> int:
+        for line in header.splitlines():
             name, _, value = line.partition(b":")
             if name.strip().lower() == b"content-length" and value.strip().isdigit():
                 length = int(value)
                 if length > self._limit:
                     raise TooLong(self._limit)
                 return length
-        raise BadHeader(f"no Content-Length in the message header {head[:80]!r}")
+        raise BadHeader(f"no Content-Length in the message header {header[:80]!r}")
 
-    def _read_body(self, chunk: bytes, messages: list[bytes]) -> bytes:
-        assert self._want is not None
-        part = chunk[: self._want - self._have]
+    def _read_body(self, chunk: bytes, at: int, messages: list[bytes]) -> int:
+        assert self._left is not None
+        part = chunk[at : at + self._left]
         self._body.append(part)
-        self._have += len(part)
-        if self._have == self._want:
+        self._left -= len(part)
+        if self._left == 0:
             messages.append(b"".join(self._body))
-            self._body, self._have, self._want = [], 0, None
-        return chunk[len(part) :]
+            self._body, self._left = [], None
+        return at + len(part)
 
     @property
     def rest(self) -> bytes:

@@ -11,8 +11,7 @@ The writers return one message without its framing.
 import json
 import re
 from collections.abc import Mapping
-from itertools import accumulate
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -41,6 +40,8 @@ class Fault(msgspec.Struct, gc=False):
 
 
 _message = msgspec.json.Decoder(Message)
+_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})')
+_DEEP = msgspec.Raw(b'{"code":-32603,"message":"the server\'s answer nests too deep to be read"}')
 _fault = msgspec.json.Decoder(Fault)
 
 
@@ -48,8 +49,16 @@ def read_message(line: bytes) -> Message | None:
     """The message in `line`, or None when there is none in it."""
     try:
         return _message.decode(line)
-    except (msgspec.DecodeError, RecursionError):
+    except msgspec.DecodeError:
         return None
+    except RecursionError:
+        return _too_deep(line)
+
+
+def _too_deep(line: bytes) -> Message | None:
+    """An answer that nests too deep to be read is an error for whoever waits for it."""
+    found = _ID.search(line, 0, 100) or _ID.search(line, max(len(line) - 100, 0))
+    return None if found is None else Message(id=int(found[1]), error=_DEEP)
 
 
 def read_fault(error: bytes | msgspec.Raw) -> Fault:
@@ -88,22 +97,23 @@ class Invalid(msgspec.Struct, frozen=True, gc=False):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _batch = msgspec.json.Decoder(list[msgspec.Raw])
+_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _plain = msgspec.json.Decoder()
 
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_LONE_SURROGATE = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F]"
-)
+# Possessive, and a string without an end reaches to the end: a hostile line costs no second look.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_KEYS = ("id", "method", "params", "jsonrpc")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_TO_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\x02\x02")
+_TO_STEPS = bytes.maketrans(b"[{]}", b"(())")
 
 
 def read_request(line: bytes, *, max_depth: int = 100) -> Request | Invalid | list[Request | Invalid]:
     """What a client asks in `line`: one request, one error to answer, or a batch of them."""
-    problem = _text_problem(line, max_depth)
-    if problem is not None:
-        return Invalid(PARSE_ERROR, problem)
-    if line.lstrip(b" \t\r\n").startswith(b"["):
+    if not line.isascii() or line.count(b"{") + line.count(b"[") > max_depth:
+        problem = _text_problem(line, max_depth)
+        if problem is not None:
+            return Invalid(PARSE_ERROR, problem)
+    if not line.startswith(b"{") and line.lstrip(b" \t\r\n").startswith(b"["):
         return _read_batch(line)
     return _read_one(line)
 
@@ -124,7 +134,7 @@ def _read_one(line: bytes) -> Request | Invalid:
     except (msgspec.DecodeError, RecursionError):
         return _explain(line)
     identity = bytes(envelope.id)
-    if identity and identity[:1] not in b'"-0123456789n':
+    if not _may_be_id(identity):
         return Invalid(INVALID_REQUEST, "cannot accept an id that is not a string, a number or null")
     problem = _envelope_problem(envelope, line)
     if problem is not None:
@@ -138,7 +148,7 @@ def _envelope_problem(envelope: _Envelope, line: bytes) -> str | None:
         return 'cannot accept a request without "jsonrpc": "2.0"'
     if envelope.method is None:
         return "cannot accept a request without a method"
-    if envelope.params != NO_RAW and bytes(memoryview(envelope.params)[:1]) not in (b"{", b"["):
+    if envelope.params and memoryview(envelope.params)[0] not in b"{[":
         return "cannot accept params that are neither an object nor an array"
     if _repeats_a_key(line):
         return "cannot accept an envelope in which a key stands twice"
@@ -147,7 +157,14 @@ def _envelope_problem(envelope: _Envelope, line: bytes) -> str | None:
 
 def _repeats_a_key(line: bytes) -> bool:
     """Whether the outermost object names one of our keys twice; exact, but rarely has to look closely."""
-    if all(line.count(key) <= 1 for key in (b'"id"', b'"method"', b'"params"', b'"jsonrpc"')):
+    if (
+        line.count(b'"id"') <= 1
+        and line.count(b'"method"') <= 1
+        and line.count(b'"params"') <= 1
+        and line.count(b'"jsonrpc"') <= 1
+        and b"\\u006" not in line
+        and b"\\u007" not in line
+    ):
         return False
     outermost: list[tuple[str, Any]] = []
 
@@ -156,27 +173,31 @@ def _repeats_a_key(line: bytes) -> bool:
         outermost[:] = pairs
 
     json.loads(line, object_pairs_hook=remember)
-    keys = [key for key, _ in outermost]
+    keys = [key for key, _ in outermost if key in _KEYS]
     return len(keys) != len(set(keys))
 
 
 def _explain(line: bytes) -> Invalid:
     """Why the envelope could not be read: not JSON at all, or JSON of another shape."""
     try:
-        value = _plain.decode(line)
+        _plain.decode(line)
     except (msgspec.DecodeError, RecursionError) as exc:
         return Invalid(PARSE_ERROR, f"cannot parse the line as JSON: {exc}")
-    if not isinstance(value, dict):
+    try:
+        members = _object.decode(line)
+    except msgspec.DecodeError:
         return Invalid(INVALID_REQUEST, "cannot accept a request that is not an object")
-    members = cast("dict[str, Any]", value)
+    identity = bytes(members.get("id", NO_RAW))
     return Invalid(
-        INVALID_REQUEST, "cannot accept this request: jsonrpc and method must be strings", _id_of(members)
+        INVALID_REQUEST,
+        "cannot accept this request: jsonrpc and method must be strings",
+        identity if identity and _may_be_id(identity) else NULL,
     )
 
 
-def _id_of(value: Mapping[str, Any]) -> bytes:
-    identity = value.get("id")
-    return msgspec.json.encode(identity) if isinstance(identity, str | int | float) else NULL
+def _may_be_id(raw: bytes) -> bool:
+    """Whether a value that is valid JSON, or absent, is a string, a number or null."""
+    return raw[:1] in b'"-0123456789n'
 
 
 def _text_problem(line: bytes, max_depth: int) -> str | None:
@@ -185,17 +206,23 @@ def _text_problem(line: bytes, max_depth: int) -> str | None:
             line.decode()
         except UnicodeDecodeError as exc:
             return f"cannot parse the line: not UTF-8 at byte {exc.start}"
-    if (b"\\ud" in line or b"\\uD" in line) and _LONE_SURROGATE.search(line):
-        return "cannot parse the line: a lone surrogate"
-    if line.count(b"[") + line.count(b"{") > max_depth and depth(line) > max_depth:
+    if is_deeper(line, max_depth):
         return f"cannot parse the line: nested deeper than {max_depth}"
     return None
 
 
-def depth(line: bytes) -> int:
-    """How deep the brackets of `line` nest, those inside strings aside."""
+def is_deeper(line: bytes, limit: int) -> bool:
+    """Whether the brackets of `line` nest deeper than `limit`, those inside strings aside.
+
+    Each turn takes away the innermost pairs, so what is left after `limit` turns was deeper. Brackets without
+    a partner are left too: they count as open, and the parser will find the rest of what is wrong with them.
+    """
+    if line.count(b"{") + line.count(b"[") <= limit:
+        return False
     brackets = _STRING.sub(b"", line).translate(_TO_STEPS, _NOT_BRACKETS)
-    return max(accumulate(1 if step == 1 else -1 for step in brackets), default=0)
+    for _ in range(limit):
+        brackets = brackets.replace(b"()", b"")
+    return b"()" in brackets or brackets.count(b"(") > limit
 
 
 # Writers.

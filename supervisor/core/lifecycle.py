@@ -45,6 +45,7 @@ from supervisor.core.phases import (
     Policy,
     Ready,
     RestartRequested,
+    Retuned,
     ServerState,
     Starting,
     StartRequested,
@@ -67,6 +68,8 @@ def step(state: ServerState, event: Event, policy: Policy, *, now: float, jitter
     match event:
         case StartRequested() | StopRequested() | KillRequested() | RestartRequested() | Wanted():
             return _on_command(state, event, policy, now)
+        case Retuned():
+            return _on_retuned(state, policy, now, event.used_at)
         case DeadlinePassed():
             return _on_deadline(state, policy, now, event.used_at)
         case Opened():
@@ -103,7 +106,7 @@ def _on_start(state: ServerState, policy: Policy, now: float) -> Step:
         case Stopped() | Idle() | Backoff() | Unavailable():
             return _begin(replace(state, failures=()), policy, now, "start requested")
         case Stopping() | Killing():
-            return _again(state, "start requested during the stop")
+            return _again(replace(state, failures=()), "start requested during the stop")
         case Starting() | Ready():
             return Step(state)
     assert_never(state.phase)
@@ -172,6 +175,12 @@ def _on_deadline(state: ServerState, policy: Policy, now: float, used_at: float)
     assert_never(state.phase)
 
 
+def _on_retuned(state: ServerState, policy: Policy, now: float, used_at: float) -> Step:
+    if isinstance(state.phase, Ready):
+        return _on_idle_check(state, state.phase, policy, now, used_at)
+    return Step(state)
+
+
 def _on_idle_check(state: ServerState, ready: Ready, policy: Policy, now: float, used_at: float) -> Step:
     if policy.idle_timeout is None:
         return Step(replace(state, phase=replace(ready, deadline=None)), reason="no idle timeout")
@@ -209,8 +218,8 @@ def _on_ended(state: ServerState, policy: Policy, now: float, jitter: float, end
         case Stopping(cause=StopCause.IDLE) | Killing(cause=StopCause.IDLE):
             return Step(replace(state, phase=Idle()), reason=f"{end.detail}; waits for a call")
         case Stopping(detail=detail, served=served) | Killing(detail=detail, served=served):
-            # What made us stop it is the reason; that it then ended by our own signal is not.
-            return _fail(state, policy, now, jitter, replace(end, detail=detail), served)
+            # What made us stop it is the reason; how it ended by our own signal, even with code 0, is not.
+            return _fail(state, policy, now, jitter, replace(end, detail=detail, code=None), served)
         case Ready(since=since):
             return _fail(state, policy, now, jitter, end, now - since)
         case Starting():
@@ -256,11 +265,13 @@ def _fail(
     proven = served is not None and served >= policy.restart.healthy_after
     before = () if proven else recent(state.failures, now=now, window=policy.restart.window)
     state = replace(state, failures=(*before, now))
-    clean = bool(served) and end.code == 0
-    match decide(policy.restart, state.failures, clean=clean, now=now, jitter=jitter):
+    clean = served is not None and end.code == 0
+    decision = decide(policy.restart, state.failures, clean=clean, now=now, jitter=jitter)
+    match decision:
         case GiveUp(reason=reason):
             full = f"{end.detail}; {reason}" if reason else end.detail
             return Step(replace(state, phase=Unavailable(full)), reason=full)
         case Retry(delay=delay, reason=reason):
             phase = Backoff(deadline=now + delay)
             return Step(replace(state, phase=phase), reason=f"{end.detail}; {reason}")
+    assert_never(decision)

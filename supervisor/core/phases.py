@@ -131,6 +131,13 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
+class Retuned:
+    """The policy changed; deadlines that hang on it are set anew."""
+
+    used_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class DeadlinePassed:
     used_at: float = 0.0
     """When the server was last used; the present moment while a call is in flight."""
@@ -175,7 +182,7 @@ class Ended:
 
 
 Command = StartRequested | StopRequested | KillRequested | RestartRequested | Wanted
-Event = Command | DeadlinePassed | Opened | Lost | Unhealthy | Ended
+Event = Command | Retuned | DeadlinePassed | Opened | Lost | Unhealthy | Ended
 
 
 # Effects. Orders to the actor; the same three serve stdio children and HTTP sessions.

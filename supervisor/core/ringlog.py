@@ -22,11 +22,12 @@ class RingLog:
         self,
         *,
         redact: Callable[[str], str] = str,
+        on_line: Callable[[Line], None] = lambda _line: None,
         max_lines: int = 500,
         max_bytes: int = 256 * 1024,
         max_line: int = 8 * 1024,
     ) -> None:
-        self._redact = redact
+        self._redact, self._on_line = redact, on_line
         self._max_lines, self._max_bytes, self._max_line = max_lines, max_bytes, max_line
         self._lines: deque[Line] = deque()
         self._kept = 0
@@ -62,13 +63,15 @@ class RingLog:
         return tuple(self._lines)[-count:] if count > 0 else ()
 
     def _line(self, raw: bytes, now: float) -> Line:
-        text = raw[: self._max_line].decode("utf-8", "replace").rstrip("\r")
-        if len(raw) > self._max_line:
-            text += f" [{len(raw) - self._max_line} bytes cut]"
-        return Line(now, self._redact(text))
+        # Redacted before it is cut, or the cut could leave half a secret.
+        text = self._redact(raw.decode("utf-8", "replace").rstrip("\r"))
+        if len(text) > self._max_line:
+            text = f"{text[: self._max_line]} [{len(text) - self._max_line} characters cut]"
+        return Line(now, text)
 
     def _keep(self, line: Line) -> None:
         self._lines.append(line)
+        self._on_line(line)
         self._kept += len(line.text)
         while len(self._lines) > self._max_lines or self._kept > self._max_bytes:
             self._kept -= len(self._lines.popleft().text)
@@ -78,9 +81,11 @@ class Redactor:
     """Replaces the secrets of one server wherever they stand in a text."""
 
     def __init__(self, secrets: frozenset[str], *, shortest: int = 6) -> None:
+        # A text is often one line of what was written, so a secret of many lines is also each of its lines.
         # The longest first, so that a secret which contains another one is replaced whole. Very short values
         # ("1", "true") are in every text and protect nothing.
-        self._secrets = sorted((s for s in secrets if len(s) >= shortest), key=len, reverse=True)
+        parts = {part for secret in secrets for part in (secret, *secret.splitlines())}
+        self._secrets = sorted((part for part in parts if len(part) >= shortest), key=len, reverse=True)
 
     def __call__(self, text: str) -> str:
         for secret in self._secrets:

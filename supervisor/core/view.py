@@ -8,6 +8,7 @@ from typing import assert_never
 
 import msgspec
 
+from supervisor.core.latency import LatencyView
 from supervisor.core.phases import (
     Backoff,
     Idle,
@@ -25,43 +26,73 @@ class ExitView(msgspec.Struct, frozen=True, rename="camel"):
     """How a run ended."""
 
     reason: str
+    """In words."""
     at: float
+    """When, in seconds since 1970."""
     code: int | None = None
+    """The exit code, when it exited."""
     signal: int | None = None
+    """The signal, when one killed it."""
 
 
 class ServerView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """One line of `servers/list`."""
 
     name: str
+    """Its key in the configuration."""
     state: str
+    """The one word: disabled, stopped, idle, connecting, connected, unavailable or stopping."""
     phase: str
+    """The exact one: stopped, idle, starting, ready, stopping, killing, backoff or unavailable."""
     reason: str
+    """Why it is in this phase, in words."""
     since: float
+    """When it came into this phase."""
     transport: str
+    """stdio or streamableHttp; unknown when its entry is wrong."""
     protocol: str | None
+    """The protocol version that was agreed on; null while it is not connected."""
     pid: int | None
+    """The process of its run; null without one."""
     run: int
+    """How many times it was started by this daemon."""
     restarts: int
+    """How many of those were not the first."""
     tools: int
+    """How many of its tools are offered now."""
     pending: int
+    """Calls that were sent to it or wait for it."""
     source: str
+    """The file whose entry counts."""
     shadows: tuple[str, ...]
+    """Earlier files whose entry of that name is hidden."""
     exit: ExitView | None
+    """How the last run ended; null before that."""
     next_try: float | None
+    """When it is tried again; null when no try is due."""
+    calls: Mapping[str, int]
+    """Finished calls by outcome."""
+    latency: LatencyView | None
+    """How long recent calls took; null without any."""
+    rss: int | None
+    """Resident bytes of the process tree."""
+    cpu: float | None
+    """Seconds of processor time of the process tree."""
 
 
 class ServerDetail(ServerView, frozen=True, rename="camel", kw_only=True):
-    """What `servers/get` adds."""
+    """Everything about one server."""
 
     command: str | None
+    """As written in its entry; null for a server that is no process."""
     args: tuple[str, ...]
+    """As written in its entry."""
     cwd: str | None
+    """As written in its entry; null is the daemon's."""
     environment: tuple[str, ...]
     """Names only; values are secrets."""
     server_info: Mapping[str, object]
-    calls: Mapping[str, int]
-    """Finished calls by outcome."""
+    """What it said of itself: name, version and the like."""
     noise: int
     """Lines on standard output that were not MCP."""
     timeline: tuple[tuple[str, float], ...]
@@ -69,7 +100,13 @@ class ServerDetail(ServerView, frozen=True, rename="camel", kw_only=True):
     ends: tuple[ExitView, ...]
     """The last ends, oldest first."""
     stderr: tuple[str, ...]
+    """The last lines of its standard error, without secrets."""
     left_out: tuple[Mapping[str, str], ...]
+    """Its tools that are not offered: server, tool, name, cause, reason."""
+
+
+STATES = ("disabled", "stopped", "idle", "connecting", "connected", "unavailable", "stopping")
+"""Every word that `state_word` gives."""
 
 
 def state_word(phase: Phase, *, enabled: bool) -> str:

@@ -5,6 +5,7 @@ deadline, asks `core.lifecycle.step` what follows, and performs the effects. It 
 loop: a run lives in a child task and reports back through the inbox, so a stop is heard at any time.
 """
 
+import contextlib
 import logging
 import math
 import random
@@ -59,6 +60,12 @@ class Transition:
     """How the run ended, where the transition says that it did."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    event: Event
+    read: anyio.Event | None = None
+
+
 class ServerActor:
     """The owner of one server."""
 
@@ -79,14 +86,22 @@ class ServerActor:
         self._used_at = used_at
         self._run: Run | None = None
         self._changed = anyio.Event()
-        self._outbox, self._inbox = anyio.create_memory_object_stream[Event](math.inf)
+        self._outbox, self._inbox = anyio.create_memory_object_stream[_Letter](math.inf)
 
     def post(self, event: Event) -> None:
-        """Hand the actor an event; never blocks."""
-        self._outbox.send_nowait(event)
+        """Hand the actor an event; never blocks. What comes after the actor's end is dropped."""
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._outbox.send_nowait(_Letter(event))
+
+    async def tell(self, event: Event) -> None:
+        """Hand the actor an event and wait until it has been applied, though perhaps not yet carried out."""
+        read = anyio.Event()
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            self._outbox.send_nowait(_Letter(event, read))
+            await read.wait()
 
     async def reach(self, *phases: type[Phase]) -> ServerState:
-        """Wait until the server is in one of `phases`."""
+        """Wait until the server is in one of `phases`, and stays there long enough to be seen."""
         while not isinstance(self.state.phase, phases):
             await self._changed.wait()
         return self.state
@@ -94,26 +109,46 @@ class ServerActor:
     async def run(self) -> None:
         """Serve events until cancelled."""
         async with self._outbox, self._inbox, anyio.create_task_group() as tg:
-            while True:
-                self._apply(await self._next_event(), tg)
+            try:
+                while True:
+                    letter = await self._next_letter()
+                    self._apply(letter.event, tg)
+                    if letter.read is not None:
+                        letter.read.set()
+            finally:
+                self._leave()
 
-    async def _next_event(self) -> Event:
+    def _leave(self) -> None:
+        """Take no more letters, and let nobody wait for one that will not be read."""
+        self._outbox.close()
+        with contextlib.suppress(anyio.EndOfStream):
+            while True:
+                letter = self._inbox.receive_nowait()
+                if letter.read is not None:
+                    letter.read.set()
+
+    async def _next_letter(self) -> _Letter:
         deadline = self.state.deadline
         if deadline is None:
             return await self._inbox.receive()
         with anyio.move_on_after(deadline - anyio.current_time()):
             return await self._inbox.receive()
-        return DeadlinePassed(self._used_at())
+        return _Letter(DeadlinePassed(self._used_at()))
 
     def _apply(self, event: Event, tg: TaskGroup) -> None:
         before, now = self.state, anyio.current_time()
         result = step(before, event, self.policy, now=now, jitter=random.random())
         self.state = result.state
-        for effect in result.effects:
-            self._perform(effect, tg)
+        try:
+            for effect in result.effects:
+                self._perform(effect, tg)
+            if type(before.phase) is not type(result.state.phase):
+                end = event.end if isinstance(event, Ended) else None
+                self._publish(Transition(self.name, before, result.state, result.reason, now, end))
+        except Exception:
+            # One server's bug is not another's: its deadlines still pass, so it is killed or tried again.
+            logger.exception("%s: cannot carry out what follows %s", self.name, event)
         if type(before.phase) is not type(result.state.phase):
-            end = event.end if isinstance(event, Ended) else None
-            self._publish(Transition(self.name, before, result.state, result.reason, now, end))
             self._changed.set()
             self._changed = anyio.Event()
 

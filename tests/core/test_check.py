@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+from supervisor.core.agents import Agent
 from supervisor.core.check import lines, report
 from supervisor.core.interpolate import Text
 from supervisor.core.servers import BadServer, ConfigFile, Launch, Loaded, Notice, Problem, ServerSpec
@@ -86,6 +87,53 @@ def test_settings_are_shown_with_the_defaults_that_are_written() -> None:
 
     assert shown["defaults"] == {"stopGrace": 1.0}
     assert (shown["http"], shown["policy"]) == (False, "read-only")
+
+
+AGENTS = {
+    "architect": Agent("architect", ("*", "!web_*"), "/etc/AGENTS.md"),
+    "reader": Agent("reader", ("files_raed", "git_*", "!elsewhere"), FILE),
+}
+
+
+def test_agents_are_shown_with_the_file_that_describes_them() -> None:
+    found = report(loaded(agents=AGENTS, agents_file=ConfigFile("/etc/AGENTS.md", found=True)))
+
+    assert found["agents"][0] == {
+        "name": "architect",
+        "patterns": ["*", "!web_*"],
+        "source": "/etc/AGENTS.md",
+    }
+    assert lines(found)[:8] == [
+        FILE,
+        "/etc/AGENTS.md",
+        "",
+        "agent architect: *, !web_*",
+        "  from /etc/AGENTS.md",
+        "",
+        "agent reader: files_raed, git_*, !elsewhere",
+        f"  from {FILE}",
+    ]
+
+
+def test_an_agents_file_that_is_not_there_is_not_shown_to_people() -> None:
+    found = report(loaded(agents_file=ConfigFile("/etc/AGENTS.md", found=False)))
+
+    assert found["agentsFile"] == {"path": "/etc/AGENTS.md", "found": False}
+    assert "/etc/AGENTS.md" not in "".join(lines(found))
+
+
+def test_exact_names_that_no_server_has_are_noticed_when_the_tools_are_known() -> None:
+    found = report(loaded(agents=AGENTS), public_names={"files_read", "files_write"})
+
+    assert [notice["text"] for notice in found["notices"]] == [
+        f"{FILE}: agent reader: names the tool files_raed, which no server has; did you mean files_read?",
+        f"{FILE}: agent reader: names the tool elsewhere, which no server has",
+    ]
+    assert found["ok"]
+
+
+def test_nothing_is_said_about_tools_when_they_are_not_known() -> None:
+    assert not report(loaded(agents=AGENTS))["notices"]
 
 
 def test_people_get_lines() -> None:

@@ -7,8 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.core.agents import Agent
 from supervisor.core.document import DocumentError
-from supervisor.core.layers import Candidate, Layer, candidates, merged_settings, read_layer
+from supervisor.core.layers import (
+    Candidate,
+    Layer,
+    agent_files,
+    candidates,
+    configured_agents,
+    last_with,
+    merged_settings,
+    read_layer,
+)
 from supervisor.core.problems import Problem
 from supervisor.core.spec import Defaults, HttpEntry, RestartSpec, StdioEntry
 
@@ -48,6 +58,56 @@ def test_a_wrong_setting_costs_only_itself() -> None:
     assert [problem.path for problem in found.problems] == ["supervisor.policy", "supervisor.http.port"]
     assert merged_settings([found]).policy == "read-only"
     assert merged_settings([found]).tool_separator == "__"
+
+
+def agents(*layers: Layer) -> dict[str, Agent]:
+    return configured_agents(layers, merged_settings(layers))
+
+
+def test_agents_come_from_the_last_file_that_has_any() -> None:
+    first = layer({"supervisor": {"agents": {"a": ["*"], "b": ["*"]}}}, file="first")
+    second = layer({"supervisor": {"agents": {"a": ["x_*", "!x_y"]}}}, file="second")
+    third = layer({"supervisor": {"policy": "open"}}, file="third")
+
+    assert agents(first, second, third) == {"a": Agent("a", ("x_*", "!x_y"), "second")}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"bad": ["x", "!"]}, "supervisor.agents.bad[1]"),
+        ({"bad": ["x", 1]}, "supervisor.agents.bad[1]"),
+        ({"bad": "x"}, "supervisor.agents.bad"),
+        ({" ": ["x"]}, 'supervisor.agents[" "]'),
+    ],
+)
+def test_one_wrong_agent_costs_only_itself(wrong: dict[str, Any], path: str) -> None:
+    found = layer({"supervisor": {"policy": "opne", "agents": {"good": ["*"], **wrong}}})
+
+    assert [problem.path for problem in found.problems] == ["supervisor.policy", path]
+    assert list(agents(found)) == ["good"]
+
+
+def test_agents_that_are_no_object_cost_all_of_them() -> None:
+    found = layer({"supervisor": {"agents": ["a"]}})
+
+    assert [problem.path for problem in found.problems] == ["supervisor.agents"]
+    assert (agents(found), agent_files([found])) == ({}, {})
+
+
+def test_a_wrong_agent_still_belongs_to_its_file() -> None:
+    found = layer({"supervisor": {"agents": {"good": ["*"], "bad": [""]}}})
+
+    assert agent_files([found]) == {"bad": "f", "good": "f"}
+
+
+def test_the_last_file_that_sets_a_key_is_found() -> None:
+    first = layer({"supervisor": {"agentsFile": "x"}}, file="first")
+    second = layer({"supervisor": {"agentsFile": None}}, file="second")
+    third = layer({}, file="third")
+
+    assert last_with([first, second, third], "agentsFile") is second
+    assert last_with([third], "agentsFile") is None
 
 
 def test_defaults_lie_under_every_entry() -> None:

@@ -29,9 +29,9 @@ def read_env_file(path: str) -> Mapping[str, str]:
     return {"A": "from file", "B": "b"}
 
 
-def specified(entry: Entry) -> ServerSpec:
+def specified(entry: Entry, *, enabled: bool | None = None) -> ServerSpec:
     surroundings = Surroundings("/etc/app", ENVIRON, resolve, read_env_file)
-    return specify("a", entry, surroundings, source="/etc/app/mcp.json", shadows=("other",))
+    return specify("a", entry, surroundings, source="/etc/app/mcp.json", shadows=("other",), enabled=enabled)
 
 
 def launch(entry: StdioEntry) -> Launch:
@@ -145,6 +145,30 @@ def test_a_disabled_server_is_not_filled_in() -> None:
     spec = specified(StdioEntry(command="${NONE}", enabled=False))
 
     assert (spec.target, spec.trouble, spec.secrets) == (None, None, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("written", "operator", "enabled"),
+    [(True, None, True), (False, None, False), (True, False, False), (False, True, True), (True, True, True)],
+)
+def test_the_word_of_an_operator_counts_more_than_that_of_the_file(
+    written: bool, operator: bool | None, enabled: bool
+) -> None:
+    spec = specified(StdioEntry(command="${TOKEN}", enabled=written), enabled=operator)
+
+    assert (spec.entry.enabled, spec.overridden) == (enabled, operator is not None)
+    assert (spec.target is not None) is enabled
+
+
+def test_a_server_that_an_operator_disabled_is_not_filled_in() -> None:
+    assert specified(StdioEntry(command="${NONE}"), enabled=False).trouble is None
+
+
+def test_a_server_that_an_operator_enabled_can_be_in_trouble() -> None:
+    spec = specified(StdioEntry(command="${NONE}", enabled=False), enabled=True)
+
+    assert "variable NONE is not set" in (spec.trouble or "")
+    assert spec.overridden
 
 
 @pytest.mark.parametrize(

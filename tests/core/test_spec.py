@@ -51,6 +51,7 @@ def test_the_defaults_of_a_stdio_server_are_those_of_the_design() -> None:
         "prefix": None,
         "protocol": "auto",
         "critical": False,
+        "exclusive": False,
     }
 
 
@@ -91,12 +92,17 @@ def test_it_accepts(model: type[Model], document: dict[str, Any]) -> None:
         (StdioEntry, {"command": "x", "startTimeout": "30"}),
         (StdioEntry, {"command": "x", "startTimeout": float("nan")}),
         (StdioEntry, {"command": "x", "tools": [""]}),
+        (StdioEntry, {"command": "x", "tools": ["!"]}),
         (StdioEntry, {"command": "x", "env": {"": "x"}}),
         (StdioEntry, {"command": "x", "restart": {"policy": "always", "delay": 60}}),
         (HttpEntry, {"url": "https://x", "headers": {"A": "b\r\nC: d"}}),
+        (HttpEntry, {"url": "https://x", "headers": {"A b": "c"}}),
+        (HttpEntry, {"url": "https://x", "callTimeout": 60, "maxCallTime": 30}),
         (HttpEntry, {"url": "x.example/mcp"}),
         (SupervisorSettings, {"toolSeparator": "::"}),
         (SupervisorSettings, {"http": {"port": 70000}}),
+        (SupervisorSettings, {"agents": {"a": ["x", "! "]}}),
+        (SupervisorSettings, {"agents": {"": ["x"]}}),
     ],
 )
 def test_it_refuses(model: type[Model], document: dict[str, Any]) -> None:

@@ -1,0 +1,131 @@
+"""What follows the end of a run: a stop, a wait, a new try, or nothing more; one row per rule."""
+
+import pytest
+
+from supervisor.core.lifecycle import step
+from supervisor.core.phases import (
+    Backoff,
+    End,
+    Ended,
+    Goal,
+    Idle,
+    Phase,
+    Ready,
+    StopCause,
+    Stopped,
+    Unavailable,
+)
+from tests.core.lifecycle_support import (
+    ALWAYS,
+    BACKOFF,
+    GIVEN_UP,
+    LAZY,
+    NOW,
+    ON_FAILURE,
+    READY,
+    STARTING,
+    Stage,
+    at,
+    check,
+    closing,
+    killing,
+    turn,
+)
+
+CRASH = End("exited with code 1", code=1)
+LEFT = End("exited with code 0", code=0)
+
+
+@pytest.mark.parametrize("before", [closing(StopCause.REQUESTED), killing(StopCause.RESTART)])
+def test_the_end_of_an_unwanted_server_is_its_stop(before: Phase) -> None:
+    check(turn(before, Ended(3, LEFT), ALWAYS, goal=Goal.DOWN), Stopped(), (), "exited with code 0")
+
+
+@pytest.mark.parametrize("stage", [closing, killing])
+def test_the_end_of_an_unused_server_leaves_it_waiting_for_a_call(stage: Stage) -> None:
+    got = turn(stage(StopCause.IDLE), Ended(3, LEFT), LAZY)
+
+    check(got, Idle(), (), "exited with code 0; waits for a call")
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (STARTING, "exited with code 1"),
+        (READY, "exited with code 1"),
+        (closing(StopCause.START_TIMEOUT, "too slow"), "too slow"),
+        (killing(StopCause.LOST, "closed its standard output"), "closed its standard output"),
+    ],
+)
+def test_by_default_an_unplanned_end_is_final_and_says_why(before: Phase, reason: str) -> None:
+    check(turn(before, Ended(3, CRASH)), Unavailable(reason), (), reason)
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (STARTING, "exited with code 1"),
+        (READY, "exited with code 1"),
+        (closing(StopCause.UNHEALTHY, "no pong"), "no pong"),
+    ],
+)
+def test_with_on_failure_an_unplanned_end_is_followed_by_a_new_try(before: Phase, reason: str) -> None:
+    got = turn(before, Ended(3, CRASH), ON_FAILURE)
+
+    check(got, Backoff(100.5), (), f"{reason}; next try in 0.5 s, failure 1 of at most 5")
+    assert got.state.failures == (NOW,)
+
+
+@pytest.mark.parametrize(
+    ("before", "clean"),
+    [
+        pytest.param(READY, True, id="it left by itself"),
+        pytest.param(Ready(since=NOW), True, id="it left in the moment it was ready"),
+        pytest.param(STARTING, False, id="it never answered"),
+        pytest.param(closing(StopCause.UNHEALTHY, served=10.0), False, id="we closed it, it was unhealthy"),
+        pytest.param(killing(StopCause.LOST, served=10.0), False, id="we killed it, it was lost"),
+    ],
+)
+def test_only_a_ready_server_that_leaves_by_itself_with_code_0_ended_cleanly(
+    before: Phase, clean: bool
+) -> None:
+    got = turn(before, Ended(3, LEFT), ON_FAILURE)
+
+    assert isinstance(got.state.phase, Unavailable) == clean
+    assert ("ended cleanly" in got.reason) == clean
+
+
+def test_with_always_a_clean_end_is_followed_by_a_new_try() -> None:
+    assert turn(READY, Ended(3, LEFT), ALWAYS).state.phase == Backoff(100.5)
+
+
+def test_what_cannot_help_is_not_tried_again() -> None:
+    got = turn(STARTING, Ended(3, End("no such file", hopeless=True)), ALWAYS)
+
+    check(got, Unavailable("no such file"), (), "no such file")
+
+
+@pytest.mark.parametrize("before", [Stopped(), Idle(), BACKOFF, GIVEN_UP])
+def test_an_end_that_is_told_twice_changes_nothing(before: Phase) -> None:
+    assert turn(before, Ended(3, CRASH), ALWAYS).state == at(before)
+
+
+@pytest.mark.parametrize(
+    ("since", "failures"),
+    [
+        pytest.param(40.0, (NOW,), id="a minute of health forgives"),
+        pytest.param(40.1, (70.0, 80.0, NOW), id="less does not"),
+    ],
+)
+def test_a_proven_server_starts_with_a_clean_record(since: float, failures: tuple[float, ...]) -> None:
+    got = step(at(Ready(since), failures=(70.0, 80.0)), Ended(3, CRASH), ON_FAILURE, now=NOW)
+
+    assert got.state.failures == failures
+
+
+def test_a_server_that_keeps_failing_is_given_up_with_its_last_reason() -> None:
+    state = at(STARTING, failures=(96.0, 97.0, 98.0, 99.0))
+    got = step(state, Ended(3, CRASH), ON_FAILURE, now=NOW)
+
+    reason = "exited with code 1; crash loop: 5 failures in 300 s"
+    check(got, Unavailable(reason), (), reason)

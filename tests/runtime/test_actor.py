@@ -1,0 +1,351 @@
+"""The actor against scripted runs, on a virtual clock: no process is started and no real second is spent."""
+
+import logging
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager
+from itertools import pairwise
+
+import anyio
+import pytest
+from trio.testing import MockClock
+
+from supervisor.core.phases import (
+    Backoff,
+    End,
+    Event,
+    Idle,
+    Killing,
+    KillRequested,
+    Lost,
+    Opened,
+    Policy,
+    Ready,
+    RestartRequested,
+    Starting,
+    StartRequested,
+    Stopped,
+    Stopping,
+    StopRequested,
+    Unavailable,
+    Wanted,
+)
+from supervisor.core.restart import RestartPolicy
+from supervisor.runtime.actor import ServerActor, Transition
+
+pytestmark = pytest.mark.anyio
+
+RESTARTED = Policy(restart=RestartPolicy(mode="on-failure"))
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "trio", {"clock": MockClock(autojump_threshold=0)}
+
+
+class ScriptedRun:
+    """Opens at once, unless it is silent; ends when told to, or only by force if it is stubborn."""
+
+    def __init__(
+        self, *, silent: bool = False, stubborn: bool = False, crash: str = "", deaf_for: int = 0
+    ) -> None:
+        self._silent, self._stubborn, self._crash, self._deaf_for = silent, stubborn, crash, deaf_for
+        self._over = anyio.Event()
+        self._end = End("exited with code 0", code=0)
+        self._report: Callable[[Event], None] | None = None
+        self.number = 0
+        self.orders: list[tuple[str, float]] = []
+
+    async def live(self, report: Callable[[Event], None]) -> End:
+        self._report = report
+        if self._crash:
+            raise RuntimeError(self._crash)
+        if not self._silent:
+            report(Opened(self.number))
+        await self._over.wait()
+        return self._end
+
+    def close(self) -> None:
+        self.orders.append(("close", anyio.current_time()))
+        if not self._stubborn:
+            self._over.set()
+
+    def abort(self) -> None:
+        self.orders.append(("abort", anyio.current_time()))
+        self._deaf_for -= 1
+        if self._deaf_for < 0:
+            self._over.set()
+
+    # What the script does to it.
+
+    def say(self, fact: Event) -> None:
+        assert self._report is not None
+        self._report(fact)
+
+    def die(self, end: End) -> None:
+        self._end = end
+        self._over.set()
+
+
+class Stage:
+    """An actor, the runs it had so far, and what it told of them."""
+
+    def __init__(self, policy: Policy, script: Iterator[ScriptedRun], used_at: Callable[[], float]) -> None:
+        self._script = script
+        self.runs: list[ScriptedRun] = []
+        self.told: list[Transition] = []
+        self.scope = anyio.CancelScope()
+        self.actor = ServerActor("echo", policy, self._new_run, self.told.append, used_at=used_at)
+
+    def _new_run(self, number: int) -> ScriptedRun:
+        run = next(self._script, None) or ScriptedRun()
+        run.number = number
+        self.runs.append(run)
+        return run
+
+    @property
+    def phases(self) -> list[str]:
+        return [type(transition.after.phase).__name__ for transition in self.told]
+
+
+@asynccontextmanager
+async def acting(
+    *script: ScriptedRun, policy: Policy | None = None, used_at: Callable[[], float] = lambda: 0.0
+) -> AsyncGenerator[Stage]:
+    stage = Stage(policy or Policy(), iter(script), used_at)
+    with anyio.fail_after(100_000):
+        async with anyio.create_task_group() as tg:
+            stage.scope = tg.cancel_scope
+            tg.start_soon(stage.actor.run)
+            yield stage
+            tg.cancel_scope.cancel()
+
+
+async def test_a_server_is_started_and_stopped_and_every_step_is_told_with_its_reason() -> None:
+    async with acting() as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        stage.actor.post(StopRequested())
+        await stage.actor.reach(Stopped)
+
+    assert stage.phases == ["Starting", "Ready", "Stopping", "Stopped"]
+    assert [transition.reason for transition in stage.told] == [
+        "start requested",
+        "answers and has listed its tools",
+        "stop requested",
+        "exited with code 0",
+    ]
+
+
+async def test_only_the_transition_that_follows_an_end_carries_it() -> None:
+    async with acting() as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        stage.runs[0].die(End("killed by signal 9 (SIGKILL)", signal=9))
+        await stage.actor.reach(Unavailable)
+
+    ends = [transition.end for transition in stage.told]
+    assert ends == [None, None, End("killed by signal 9 (SIGKILL)", signal=9)]
+
+
+async def test_reaching_a_phase_that_is_so_takes_no_time() -> None:
+    async with acting() as stage:
+        state = await stage.actor.reach(Stopped, Ready)
+
+        assert state is stage.actor.state
+
+
+async def test_a_server_that_ignores_its_stop_is_killed_after_five_seconds() -> None:
+    async with acting(ScriptedRun(stubborn=True)) as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        began = anyio.current_time()
+        stage.actor.post(StopRequested())
+        await stage.actor.reach(Stopped)
+
+    orders, moments = zip(*stage.runs[0].orders, strict=True)
+    assert orders == ("close", "abort")
+    assert moments == pytest.approx((began, began + 5.0))
+
+
+async def test_a_kill_that_shows_nothing_is_repeated_every_two_seconds() -> None:
+    async with acting(ScriptedRun(stubborn=True, deaf_for=2)) as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        began = anyio.current_time()
+        stage.actor.post(KillRequested())
+        await stage.actor.reach(Stopped)
+
+    orders, moments = zip(*stage.runs[0].orders, strict=True)
+    assert orders == ("abort", "abort", "abort")
+    assert moments == pytest.approx((began, began + 2.0, began + 4.0))
+
+
+async def test_a_server_that_never_answers_is_given_up_after_its_start_timeout() -> None:
+    async with acting(ScriptedRun(silent=True)) as stage:
+        began = anyio.current_time()
+        stage.actor.post(StartRequested())
+        state = await stage.actor.reach(Unavailable)
+
+        assert state.phase == Unavailable("did not answer within 30 s")
+        assert anyio.current_time() - began == pytest.approx(30.0)
+
+
+async def test_a_stop_is_heard_while_a_server_starts() -> None:
+    async with acting(ScriptedRun(silent=True)) as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Starting)
+        began = anyio.current_time()
+        stage.actor.post(StopRequested())
+        await stage.actor.reach(Stopped)
+
+        assert anyio.current_time() == began
+
+
+async def test_a_run_that_is_stopped_before_it_lives_still_ends() -> None:
+    async with acting() as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.tell(StopRequested())
+        await stage.actor.reach(Stopped)
+
+    assert stage.phases == ["Starting", "Stopping", "Stopped"]
+
+
+async def test_a_start_during_a_stop_leads_to_a_new_run_when_the_old_one_is_gone() -> None:
+    async with acting(ScriptedRun(stubborn=True)) as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        stage.actor.post(StopRequested())
+        await stage.actor.reach(Stopping)
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Killing)
+        assert len(stage.runs) == 1
+        state = await stage.actor.reach(Ready)
+
+    assert state.run == 2
+    assert stage.phases[-3:] == ["Killing", "Starting", "Ready"]
+
+
+async def test_a_restart_replaces_the_run() -> None:
+    async with acting() as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        await stage.actor.tell(RestartRequested())
+        state = await stage.actor.reach(Ready)
+
+    assert state.run == 2
+    assert [order for order, _ in stage.runs[0].orders] == ["close"]
+    assert stage.runs[1].orders == []
+
+
+async def test_late_news_of_a_past_run_changes_nothing() -> None:
+    async with acting() as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        await stage.actor.tell(RestartRequested())
+        state = await stage.actor.reach(Ready)
+        stage.runs[0].say(Lost(1, "late news"))
+        await anyio.sleep(1)
+
+        assert stage.actor.state == state
+
+
+async def test_a_server_that_can_no_longer_answer_is_closed_for_that_reason() -> None:
+    async with acting() as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        stage.runs[0].say(Lost(1, "closed its standard output"))
+        state = await stage.actor.reach(Unavailable)
+
+    assert state.phase == Unavailable("closed its standard output")
+    assert [order for order, _ in stage.runs[0].orders] == ["close"]
+
+
+async def test_a_run_that_raises_costs_only_itself_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.ERROR):
+        async with acting(ScriptedRun(crash="boom")) as stage:
+            stage.actor.post(StartRequested())
+            state = await stage.actor.reach(Unavailable)
+
+    assert state.phase == Unavailable("RuntimeError: boom")
+    assert [record.message for record in caplog.records] == ["echo: run 1 failed in a way nobody thought of"]
+
+
+async def test_a_server_that_keeps_failing_is_tried_ever_more_rarely_and_then_given_up() -> None:
+    started: list[float] = []
+
+    class Failing(ScriptedRun):
+        async def live(self, report: Callable[[Event], None]) -> End:
+            started.append(anyio.current_time())
+            return End("exited with code 1", code=1)
+
+    async with acting(*(Failing() for _ in range(9)), policy=RESTARTED) as stage:
+        stage.actor.post(StartRequested())
+        state = await stage.actor.reach(Unavailable)
+
+    assert state.phase == Unavailable("exited with code 1; crash loop: 5 failures in 300 s")
+    pauses = [later - earlier for earlier, later in pairwise(started)]
+    assert pauses == [pytest.approx(base * 1.05, rel=0.05) for base in (0.5, 1.0, 2.0, 4.0)]
+
+
+async def test_a_call_cuts_the_backoff_short() -> None:
+    async with acting(policy=RESTARTED) as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        stage.runs[0].die(End("exited with code 1", code=1))
+        await stage.actor.reach(Backoff)
+        began = anyio.current_time()
+        stage.actor.post(Wanted())
+        await stage.actor.reach(Ready)
+
+        assert anyio.current_time() == began
+
+
+async def test_an_unused_server_is_stopped_after_its_idle_timeout_and_woken_by_a_call() -> None:
+    async with acting(policy=Policy(idle_timeout=60.0)) as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        began = anyio.current_time()
+        await stage.actor.reach(Idle)
+        assert anyio.current_time() - began == pytest.approx(60.0)
+
+        stage.actor.post(Wanted())
+        await stage.actor.reach(Ready)
+
+
+async def test_a_server_that_was_used_is_stopped_an_idle_timeout_after_its_last_use() -> None:
+    last_use = 0.0
+    async with acting(policy=Policy(idle_timeout=60.0), used_at=lambda: last_use) as stage:
+        stage.actor.post(StartRequested())
+        await stage.actor.reach(Ready)
+        began = anyio.current_time()
+        last_use = began + 45.0
+        await stage.actor.reach(Idle)
+
+        assert anyio.current_time() - began == pytest.approx(105.0)
+
+
+async def test_whoever_tells_an_actor_something_goes_on_when_it_has_been_applied() -> None:
+    async with acting() as stage:
+        await stage.actor.tell(StartRequested())
+
+        assert isinstance(stage.actor.state.phase, Starting)
+
+
+async def test_what_is_said_to_an_actor_that_has_ended_is_dropped() -> None:
+    async with acting() as stage:
+        await stage.actor.reach(Stopped)
+
+    stage.actor.post(KillRequested())
+    await stage.actor.tell(StartRequested())
+
+    assert stage.told == []
+
+
+async def test_nobody_waits_for_an_actor_that_ends_before_it_reads() -> None:
+    async with acting() as stage:
+        await anyio.wait_all_tasks_blocked()
+        stage.scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await stage.actor.tell(StartRequested())
+
+    assert stage.told == []
