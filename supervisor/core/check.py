@@ -4,12 +4,14 @@
 written; of variables and headers only the names. A password inside an address is blotted out.
 """
 
+import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from supervisor.core.agents import Agent, unmatched
 from supervisor.core.document import is_list, is_object
 from supervisor.core.servers import CONCEALED, BadServer, Loaded, Notice, Problem, ServerSpec
 
@@ -17,11 +19,13 @@ _CREDENTIALS_IN_URL = re.compile(r"//[^/?#]*@")
 _TARGET_KEYS = frozenset({"type", "command", "args", "url", "enabled"})
 
 
-def report(loaded: Loaded) -> dict[str, Any]:
+def report(loaded: Loaded, *, public_names: Collection[str] | None = None) -> dict[str, Any]:
     """Everything that was read, as JSON; `ok` is false when there is a problem.
 
     A server in trouble is no problem of the configuration: what it misses may well be there for the daemon.
+    `public_names` are those of all tools, where a daemon can be asked; agents are then held against them.
     """
+    notices = (*loaded.notices, *(() if public_names is None else absent_tools(loaded.agents, public_names)))
     return {
         "ok": not loaded.problems,
         "files": [asdict(file) for file in loaded.files],
@@ -29,10 +33,22 @@ def report(loaded: Loaded) -> dict[str, Any]:
             **loaded.settings.model_dump(mode="json", by_alias=True, exclude={"defaults"}),
             "defaults": loaded.settings.defaults.model_dump(mode="json", by_alias=True, exclude_unset=True),
         },
+        "agentsFile": None if loaded.agents_file is None else asdict(loaded.agents_file),
+        "agents": [{**asdict(agent), "patterns": list(agent.patterns)} for agent in loaded.agents.values()],
         "servers": [_server(server) for server in loaded.servers.values()],
         "problems": [_located(problem) for problem in loaded.problems],
-        "notices": [_located(notice) for notice in loaded.notices],
+        "notices": [_located(notice) for notice in notices],
     }
+
+
+def absent_tools(agents: Mapping[str, Agent], public_names: Collection[str]) -> Iterator[Notice]:
+    """A notice for every exact name in an agent's list that no tool has, with the nearest that one has."""
+    for agent, names in unmatched(agents, public_names).items():
+        for name in names:
+            near = difflib.get_close_matches(name, public_names, n=1)
+            question = f"; did you mean {near[0]}?" if near else ""
+            message = f"names the tool {name}, which no server has{question}"
+            yield Notice(agents[agent].source, f"agent {agent}", message)
 
 
 def _located(finding: Problem | Notice) -> dict[str, Any]:
@@ -65,7 +81,9 @@ def lines(report: Mapping[str, Any]) -> list[str]:
     """The report for people."""
     return [
         *(_file_line(file) for file in report["files"]),
+        *(file["path"] for file in [report["agentsFile"]] if file is not None and file["found"]),
         *_server_lines(report["servers"]),
+        *_agent_lines(report["agents"]),
         *_section("Problems", report["problems"]),
         *_section("Notices", report["notices"]),
         "",
@@ -87,6 +105,13 @@ def _server_lines(servers: Iterable[Mapping[str, Any]]) -> Iterator[str]:
             yield from _configuration_lines(server["configuration"], server["written"])
         yield f"  from {server['source']}"
         yield from (f"  hides the entry in {file}" for file in server["shadows"])
+
+
+def _agent_lines(agents: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for agent in agents:
+        yield ""
+        yield f"agent {agent['name']}: {_shown(agent['patterns'])}"
+        yield f"  from {agent['source']}"
 
 
 def _configuration_lines(configuration: Mapping[str, Any], written: Iterable[str]) -> Iterator[str]:

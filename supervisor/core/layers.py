@@ -1,7 +1,8 @@
 """From the texts of several configuration files to one set of settings and server entries.
 
 A later file shadows an earlier one by server name, and its `supervisor` object wins key by key. One wrong
-entry costs that server; one wrong setting costs that setting, whose default then holds; all are reported.
+entry costs that server; one wrong setting costs that setting, whose default then holds, and one wrong agent
+that agent; all are reported.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -10,8 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from supervisor.core.document import parse
-from supervisor.core.problems import Notice, Problem, from_validation, unknown_keys
+from supervisor.core.agents import Agent
+from supervisor.core.document import is_object, parse
+from supervisor.core.problems import Notice, Path, Problem, from_validation, unknown_keys
 from supervisor.core.shapes import RawEntry, shaped
 from supervisor.core.spec import Defaults, Entry, HttpEntry, StdioEntry, SupervisorSettings
 
@@ -26,6 +28,8 @@ class Layer:
     """The keys of its `supervisor` object that are right."""
     problems: tuple[Problem, ...]
     notices: tuple[Notice, ...]
+    agent_names: frozenset[str] = frozenset()
+    """The agents that it describes, rightly or wrongly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +53,14 @@ def read_layer(content: bytes, *, file: str) -> Layer:
     document = shaped(parse(content), file=file)
     settings, problems = _right_settings(document.settings, file)
     notices = unknown_keys(document.settings, SupervisorSettings, file=file, path=("supervisor",))
+    agents = document.settings.get("agents")
     return Layer(
-        file, document.entries, settings, (*document.problems, *problems), (*document.notices, *notices)
+        file=file,
+        entries=document.entries,
+        settings=settings,
+        problems=(*document.problems, *problems),
+        notices=(*document.notices, *notices),
+        agent_names=frozenset(agents if is_object(agents) else ()),
     )
 
 
@@ -59,9 +69,17 @@ def _right_settings(raw: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any
         SupervisorSettings.read(raw)
     except ValidationError as error:
         wrong = {details["loc"][0] for details in error.errors()}
+        wrong_agents = {details["loc"][1] for details in error.errors() if _is_in_an_agent(details["loc"])}
         right = {key: value for key, value in raw.items() if key not in wrong}
+        if wrong_agents:
+            agents = raw["agents"].items()
+            right["agents"] = {name: patterns for name, patterns in agents if name not in wrong_agents}
         return right, from_validation(error, raw, file=file, path=("supervisor",))
     return raw, ()
+
+
+def _is_in_an_agent(place: Path) -> bool:
+    return place[0] == "agents" and len(place) > 1
 
 
 def merged_settings(layers: Iterable[Layer]) -> SupervisorSettings:
@@ -70,6 +88,23 @@ def merged_settings(layers: Iterable[Layer]) -> SupervisorSettings:
     for layer in layers:
         merged |= layer.settings
     return SupervisorSettings.read(merged)
+
+
+def last_with(layers: Sequence[Layer], key: str) -> Layer | None:
+    """The last file that sets this key of the daemon's settings: the one that counts."""
+    return next((layer for layer in reversed(layers) if key in layer.settings), None)
+
+
+def configured_agents(layers: Sequence[Layer], settings: SupervisorSettings) -> dict[str, Agent]:
+    """The agents of the daemon's settings, by name."""
+    files = agent_files(layers)
+    return {name: Agent(name, patterns, files[name]) for name, patterns in settings.agents.items()}
+
+
+def agent_files(layers: Sequence[Layer]) -> dict[str, str]:
+    """The file that describes each agent, also one that is wrong there: nobody else may then describe it."""
+    layer = last_with(layers, "agents")
+    return {} if layer is None else dict.fromkeys(sorted(layer.agent_names), layer.file)
 
 
 def candidates(layers: Sequence[Layer], defaults: Defaults) -> tuple[Candidate, ...]:

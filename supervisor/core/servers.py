@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import assert_never
 
+from supervisor.core.agents import Agent
 from supervisor.core.interpolate import (
     PUBLIC_VARIABLES,
     Missing,
@@ -77,6 +78,8 @@ class ServerSpec:
     shadows: tuple[str, ...]
     """Earlier files that describe a server of this name too."""
     secrets: frozenset[str] = field(repr=False)
+    overridden: bool = False
+    """Whether an operator, and not the file, has said if it is enabled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +109,12 @@ class Loaded:
     files: tuple[ConfigFile, ...]
     unreadable: bool
     """Whether a file is there of which nothing could be used."""
+    agents: Mapping[str, Agent] = field(default_factory=dict[str, Agent])
+    """By name."""
+    agents_file: ConfigFile | None = None
+    """Where the front matter was looked for; None when there was nowhere to look."""
+    read: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    """Every file that was looked for, by path, with a fingerprint of what was there, be it nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,17 +152,30 @@ def expand_home(path: str, home: str | None) -> str:
 
 
 def specify(
-    name: str, entry: Entry, surroundings: Surroundings, *, source: str, shadows: tuple[str, ...]
+    name: str,
+    entry: Entry,
+    surroundings: Surroundings,
+    *,
+    source: str,
+    shadows: tuple[str, ...],
+    enabled: bool | None = None,
 ) -> ServerSpec:
-    """The server with its references filled in; a disabled one is left as it is written."""
+    """The server with its references filled in; a disabled one is left as it is written.
+
+    `enabled` is the word of an operator, which counts more than that of the file.
+    """
+    overridden = enabled is not None
+    if overridden:
+        entry = entry.model_copy(update={"enabled": enabled})
+    spec = ServerSpec(name, entry, None, None, source, shadows, frozenset(), overridden)
     if not entry.enabled:
-        return ServerSpec(name, entry, None, None, source, shadows, frozenset())
+        return spec
     filling = _Filling(surroundings)
     target = filling.target(entry)
     if filling.missing or filling.wrong:
         reasons = [*filter(None, [trouble(filling.missing)]), *filling.wrong]
-        return ServerSpec(name, entry, None, "; ".join(reasons), source, shadows, frozenset())
-    return ServerSpec(name, entry, target, None, source, shadows, _secrets(target, surroundings.environ))
+        return replace(spec, trouble="; ".join(reasons))
+    return replace(spec, target=target, secrets=_secrets(target, surroundings.environ))
 
 
 def _secrets(target: Launch | Endpoint, environ: Mapping[str, str]) -> frozenset[str]:

@@ -22,6 +22,7 @@ from pydantic import (
 )
 from pydantic.alias_generators import to_camel
 
+from supervisor.core.agents import check_pattern
 from supervisor.core.document import is_object
 from supervisor.core.interpolate import is_literal
 
@@ -66,6 +67,11 @@ def _filled(text: str) -> str:
     return text
 
 
+def _pattern(text: str) -> str:
+    check_pattern(text)
+    return text
+
+
 def _variable_name(name: str) -> str:
     if not name or "=" in name:
         raise ValueError("must be the name of a variable, not empty and without =")
@@ -104,7 +110,7 @@ HeaderName = Annotated[str, AfterValidator(_header_name)]
 HeaderValue = Annotated[String, AfterValidator(_header_value)]
 # The models are strict, but JSON knows only lists; a list becomes a tuple.
 Strings = Annotated[tuple[String, ...], Field(strict=False)]
-Patterns = Annotated[tuple[Filled, ...], Field(strict=False)]
+Patterns = Annotated[tuple[Annotated[String, AfterValidator(_pattern)], ...], Field(strict=False)]
 VariableNames = Annotated[tuple[VariableName, ...], Field(strict=False)]
 Timeout = Annotated[float, Field(gt=0, le=DAY)]
 RestartPolicyName = Literal["never", "on-failure", "always"]
@@ -192,6 +198,8 @@ class CommonKeys(Model):
     """The protocol version to speak; auto negotiates it."""
     critical: bool = False
     """Whether the daemon counts as ready only when this server is connected."""
+    exclusive: bool = False
+    """Whether two runs cannot share what the server holds, so that a reload stops the old one first."""
 
     @model_validator(mode="after")
     def _limits_in_order(self) -> Self:
@@ -259,6 +267,23 @@ class HttpSettings(Model):
     """The port to listen on; 0 takes a free one."""
 
 
+class LimitSettings(Model):
+    """What a client of the control socket may use up; past a limit it is answered or dropped."""
+
+    request_bytes: Annotated[int, Field(ge=1024, le=1024 * MIB)] = 4 * MIB
+    """The longest request."""
+    depth: Annotated[int, Field(ge=10, le=400)] = 100
+    """How deep a request may nest."""
+    clients: Annotated[int, Field(ge=1, le=100_000)] = 256
+    """Connections at once."""
+    calls_per_client: Annotated[int, Field(ge=1, le=100_000)] = 64
+    """Calls of one client that have not ended."""
+    unread_bytes: Annotated[int, Field(ge=1024, le=1024 * MIB)] = 8 * MIB
+    """Answers that a client may leave unread ..."""
+    unread_seconds: Annotated[float, Field(gt=0, le=HOUR)] = 10.0
+    """... for this long, before it is dropped."""
+
+
 class SupervisorSettings(Model):
     """The daemon's own settings."""
 
@@ -272,6 +297,8 @@ class SupervisorSettings(Model):
     """The size above which a result is cut."""
     max_line_bytes: Annotated[int, Field(ge=64 * 1024, le=1024 * MIB)] = 64 * MIB
     """The longest message that a server may send."""
+    limits: LimitSettings = LimitSettings()
+    """What a client of the control socket may use up."""
     socket: Filled | None = None
     """The path of the control socket; null is the usual place."""
     http: Annotated[

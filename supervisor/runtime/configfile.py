@@ -2,18 +2,30 @@
 
 `load` reads everything it is told to and answers with one value that holds the servers and all problems;
 it never raises for what a file holds, changes nothing, and keeps nothing. What the files mean is decided in
-`core.layers` and `core.servers`; this module is their eyes.
+`core.layers`, `core.servers` and `core.frontmatter`; this module is their eyes.
 """
 
+import hashlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 
+from supervisor.core.agents import FrontMatter
 from supervisor.core.document import DocumentError
 from supervisor.core.dotenv import DotenvError, parse_dotenv
 from supervisor.core.interpolate import Reference, Unresolved
-from supervisor.core.layers import Candidate, Layer, candidates, merged_settings, read_layer
+from supervisor.core.layers import (
+    Candidate,
+    Layer,
+    agent_files,
+    candidates,
+    configured_agents,
+    last_with,
+    merged_settings,
+    read_layer,
+)
 from supervisor.core.servers import (
     BadServer,
     ConfigFile,
@@ -26,7 +38,12 @@ from supervisor.core.servers import (
 )
 from supervisor.runtime.trust import Unreadable, Untrusted, read_trusted
 
-__all__ = ["ConfigFile", "Loaded", "config_paths", "load"]
+__all__ = ["ConfigFile", "Loaded", "config_paths", "config_places", "fingerprint", "load"]
+
+AGENTS_FILE = "AGENTS.md"
+"""Where agents are described beside the configuration, unless it names another file."""
+
+_NO_OVERRIDES: Mapping[str, bool] = MappingProxyType({})
 
 
 def config_paths(explicit: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -35,13 +52,20 @@ def config_paths(explicit: Sequence[str], environ: Mapping[str, str]) -> tuple[P
     Those that were named, else `$MCP_CONFIG_PATH`, else the first that exists of the usual places. When none
     of those exists, all of them: each is worth watching for. Ask again before every load.
     """
+    places = config_places(explicit, environ)
+    if explicit:
+        return places
+    existing = tuple(place for place in places if _is_there(place))
+    return existing[:1] or places
+
+
+def config_places(explicit: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
+    """Every file that `config_paths` may name, today or on another day."""
     if explicit:
         return tuple(Path(path).absolute() for path in explicit)
     if path := environ.get("MCP_CONFIG_PATH"):
         return (Path(path).absolute(),)
-    usual = _usual_places(environ)
-    existing = [place for place in usual if _is_there(place)]
-    return tuple(existing[:1] or usual)
+    return tuple(_usual_places(environ))
 
 
 def _usual_places(environ: Mapping[str, str]) -> list[Path]:
@@ -65,13 +89,19 @@ def _is_there(path: Path) -> bool:
     return True
 
 
-def load(paths: Sequence[Path], environ: Mapping[str, str]) -> Loaded:
-    """Everything that the files say; later files shadow earlier ones."""
+def load(
+    paths: Sequence[Path], environ: Mapping[str, str], *, overrides: Mapping[str, bool] = _NO_OVERRIDES
+) -> Loaded:
+    """Everything that the files say; later files shadow earlier ones.
+
+    `overrides` says, by name, which servers an operator has enabled or disabled, whatever the files say.
+    """
+    reading = _Reading()
     files: list[ConfigFile] = []
     layers: list[Layer] = []
     unusable: list[Problem] = []
     for path in paths:
-        outcome = _layer(path)
+        outcome = _layer(path, reading)
         files.append(ConfigFile(str(path), found=outcome is not None))
         if isinstance(outcome, Layer):
             layers.append(outcome)
@@ -79,21 +109,75 @@ def load(paths: Sequence[Path], environ: Mapping[str, str]) -> Loaded:
             unusable.append(outcome)
     settings = merged_settings(layers)
     judged = candidates(layers, settings.defaults)
-    parts: list[Layer | Candidate] = [*layers, *judged]
+    place = _agents_place(files, layers, environ)
+    agents_file, front_matter = _front_matter(place, agent_files(layers), reading)
+    agents = {**configured_agents(layers, settings), **front_matter.agents}
+    parts: list[Layer | Candidate | FrontMatter] = [*layers, *judged, front_matter]
+    surroundings = _Around(environ, reading)
     return Loaded(
         settings=settings,
-        servers={each.name: _server(each, environ) for each in judged},
+        servers={each.name: surroundings.server(each, enabled=overrides.get(each.name)) for each in judged},
         problems=(*unusable, *(problem for part in parts for problem in part.problems)),
         notices=tuple(notice for part in parts for notice in part.notices),
         files=tuple(files),
         unreadable=bool(unusable),
+        agents=dict(sorted(agents.items())),
+        agents_file=agents_file,
+        read=reading.fingerprints(),
     )
 
 
-def _layer(path: Path) -> Layer | Problem | None:
+def fingerprint(path: Path) -> str:
+    """What `Loaded.read` holds for a file that is as this one is now."""
+    return _Reading().look(path).fingerprint
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What was found when a file was opened."""
+
+    fingerprint: str
+    content: bytes | None = field(default=None, repr=False)
+    failure: FileNotFoundError | Untrusted | Unreadable | None = None
+
+
+class _Reading:
+    """Reads each file once, so that all who refer to it see the same content, and remembers what it saw."""
+
+    def __init__(self) -> None:
+        self._looks: dict[Path, _Look] = {}
+
+    def read(self, path: Path) -> bytes:
+        """The content of the file; raises as `read_trusted` does."""
+        look = self.look(path)
+        if look.failure is not None:
+            raise look.failure
+        assert look.content is not None
+        return look.content
+
+    def look(self, path: Path) -> _Look:
+        if path not in self._looks:
+            self._looks[path] = _look(path)
+        return self._looks[path]
+
+    def fingerprints(self) -> dict[str, str]:
+        return {str(path): look.fingerprint for path, look in self._looks.items()}
+
+
+def _look(path: Path) -> _Look:
+    try:
+        content = read_trusted(path)
+    except FileNotFoundError as error:
+        return _Look("not there", failure=error)
+    except (Untrusted, Unreadable) as error:
+        return _Look(str(error), failure=error)
+    return _Look(hashlib.sha256(content).hexdigest(), content)
+
+
+def _layer(path: Path, reading: _Reading) -> Layer | Problem | None:
     """What the file contributes, why nothing of it can be used, or None when there is no file."""
     try:
-        return read_layer(read_trusted(path), file=str(path))
+        return read_layer(reading.read(path), file=str(path))
     except FileNotFoundError:
         return None
     except DocumentError as error:
@@ -102,24 +186,64 @@ def _layer(path: Path) -> Layer | Problem | None:
         return Problem(str(path), "", str(error))
 
 
-def _server(candidate: Candidate, environ: Mapping[str, str]) -> ServerSpec | BadServer:
-    if candidate.entry is None:
-        return BadServer(candidate.name, candidate.file, candidate.shadows, candidate.problems)
-    directory = Path(candidate.file).parent
-    surroundings = Surroundings(str(directory), environ, _Sources(directory, environ).resolve, _env_file)
-    return specify(
-        candidate.name, candidate.entry, surroundings, source=candidate.file, shadows=candidate.shadows
-    )
+@dataclass(frozen=True, slots=True)
+class _AgentsPlace:
+    path: Path
+    absence: tuple[Problem, ...] = ()
+    """What is wrong when nothing is there."""
 
 
-def _env_file(path: str) -> Mapping[str, str]:
-    content = _content(Path(path))
-    if content is None:
-        raise Unresolved(f"envFile {path} is not there; create it or correct the name")
+def _agents_place(
+    files: Sequence[ConfigFile], layers: Sequence[Layer], environ: Mapping[str, str]
+) -> _AgentsPlace | None:
+    """Where to look for agents: where a file says, else beside the last file that is there."""
+    layer = last_with(layers, "agentsFile")
+    if layer is not None and (written := layer.settings["agentsFile"]) is not None:
+        path = Path(layer.file).parent / expand_home(written, environ.get("HOME"))
+        reason = f"names {path}, which is not there; create it or correct the name"
+        return _AgentsPlace(path, (Problem(layer.file, "supervisor.agentsFile", reason),))
+    found = [each for each in files if each.found] or files
+    return _AgentsPlace(Path(found[-1].path).with_name(AGENTS_FILE)) if found else None
+
+
+def _front_matter(
+    place: _AgentsPlace | None, taken: Mapping[str, str], reading: _Reading
+) -> tuple[ConfigFile | None, FrontMatter]:
+    if place is None:
+        return None, FrontMatter({})
+    file = str(place.path)
     try:
-        return parse_dotenv(content)
-    except DotenvError as error:
-        raise Unresolved(f"envFile {path} cannot be used: {error}") from error
+        content = reading.read(place.path)
+    except FileNotFoundError:
+        return ConfigFile(file, found=False), FrontMatter({}, place.absence)
+    except (Untrusted, Unreadable) as error:
+        return ConfigFile(file, found=True), FrontMatter({}, (Problem(file, "", str(error)),))
+    # It loads PyYAML, which most daemons never need.
+    from supervisor.core.frontmatter import read_agents
+
+    return ConfigFile(file, found=True), read_agents(content, file=file, taken=taken)
+
+
+@dataclass(frozen=True, slots=True)
+class _Around:
+    """What all entries have around them: the daemon's environment, and files."""
+
+    environ: Mapping[str, str] = field(repr=False)
+    reading: _Reading
+
+    def server(self, candidate: Candidate, *, enabled: bool | None) -> ServerSpec | BadServer:
+        if candidate.entry is None:
+            return BadServer(candidate.name, candidate.file, candidate.shadows, candidate.problems)
+        directory = Path(candidate.file).parent
+        sources = _Sources(directory, self.environ, self.reading)
+        return specify(
+            candidate.name,
+            candidate.entry,
+            Surroundings(str(directory), self.environ, sources.resolve, sources.env_file),
+            source=candidate.file,
+            shadows=candidate.shadows,
+            enabled=enabled,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,12 +252,13 @@ class _Sources:
 
     directory: Path
     environ: Mapping[str, str] = field(repr=False)
+    reading: _Reading
 
     def resolve(self, reference: Reference) -> str | None:
         match reference.kind:
             case "file":
                 path = expand_home(reference.name, self.environ.get("HOME"))
-                return _text(self.directory / path, reference)
+                return self._text(self.directory / path, reference)
             case "credential":
                 return self._credential(reference)
             case "supervisor":
@@ -141,34 +266,41 @@ class _Sources:
             case _:
                 return self.environ.get(reference.name)
 
+    def env_file(self, path: str) -> Mapping[str, str]:
+        content = self._content(Path(path))
+        if content is None:
+            raise Unresolved(f"envFile {path} is not there; create it or correct the name")
+        try:
+            return parse_dotenv(content)
+        except DotenvError as error:
+            raise Unresolved(f"envFile {path} cannot be used: {error}") from error
+
     def _credential(self, reference: Reference) -> str | None:
         if "/" in reference.name:
             raise Unresolved(f"{reference.written} must be the name of a credential, without a slash")
         directory = self.environ.get("CREDENTIALS_DIRECTORY")
-        return _text(Path(directory, reference.name), reference) if directory else None
+        return self._text(Path(directory, reference.name), reference) if directory else None
+
+    def _text(self, path: Path, reference: Reference) -> str | None:
+        """The file as a value: without the line break that editors put at its end."""
+        content = self._content(path)
+        if content is None:
+            return None
+        try:
+            return content.decode().rstrip("\r\n")
+        except UnicodeDecodeError:
+            raise Unresolved(f"{reference.written} is not UTF-8 text; save it as UTF-8") from None
+
+    def _content(self, path: Path) -> bytes | None:
+        try:
+            return self.reading.read(path)
+        except FileNotFoundError:
+            return None
+        except (Untrusted, Unreadable) as error:
+            raise Unresolved(str(error)) from error
 
 
 def _own(reference: Reference) -> str:
     if reference.name != "python":
         raise Unresolved(f"{reference.written} is not known; only ${{supervisor:python}} is")
     return sys.executable
-
-
-def _text(path: Path, reference: Reference) -> str | None:
-    """The file as a value: without the line break that editors put at its end."""
-    content = _content(path)
-    if content is None:
-        return None
-    try:
-        return content.decode().rstrip("\r\n")
-    except UnicodeDecodeError:
-        raise Unresolved(f"{reference.written} is not UTF-8 text; save it as UTF-8") from None
-
-
-def _content(path: Path) -> bytes | None:
-    try:
-        return read_trusted(path)
-    except FileNotFoundError:
-        return None
-    except (Untrusted, Unreadable) as error:
-        raise Unresolved(str(error)) from error

@@ -1,12 +1,14 @@
 """Finding and loading configuration files from a real file system."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from supervisor.core.agents import Agent
 from supervisor.core.servers import BadServer, ConfigFile, Endpoint, Launch, Loaded, ServerSpec
 from supervisor.runtime.configfile import config_paths, load
 
@@ -246,6 +248,144 @@ def test_an_environment_file_that_cannot_be_used_is_trouble(
 
     assert words in found
     assert "s3cret" not in found
+
+
+AGENTS = "---\nname: architect\ntools: [*, !web_*]\n---\n"
+
+
+def test_agents_come_from_the_configuration_and_from_the_file_beside_it(tmp_path: Path) -> None:
+    beside = write(tmp_path / "AGENTS.md", AGENTS)
+
+    loaded = load_one(tmp_path, {"supervisor": {"agents": {"reader": ["files_*"]}}})
+
+    assert loaded.agents == {
+        "architect": Agent("architect", ("*", "!web_*"), str(beside)),
+        "reader": Agent("reader", ("files_*",), str(tmp_path / "mcp.json")),
+    }
+    assert list(loaded.agents) == ["architect", "reader"]
+    assert loaded.agents_file == ConfigFile(str(beside), found=True)
+
+
+def test_the_file_beside_the_last_configuration_that_is_there_is_read(tmp_path: Path) -> None:
+    for name in ("first", "second", "third"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "AGENTS.md", f"---\nname: {name}\n---\n")
+    paths = [tmp_path / name / "mcp.json" for name in ("first", "second", "third")]
+    for path in paths[:2]:
+        write(path, {})
+
+    assert list(load(paths, {}).agents) == ["second"]
+    assert list(load(paths[2:], {}).agents) == ["third"]
+
+
+def test_no_agents_are_looked_for_where_no_file_is_named() -> None:
+    assert load([], {}).agents_file is None
+
+
+def test_a_missing_file_beside_the_configuration_is_no_problem(tmp_path: Path) -> None:
+    loaded = load_one(tmp_path, {})
+
+    assert (loaded.agents, loaded.problems) == ({}, ())
+    assert loaded.agents_file == ConfigFile(str(tmp_path / "AGENTS.md"), found=False)
+
+
+@pytest.mark.parametrize("written", ["team.md", "~/team.md", "{}/team.md"])
+def test_the_configuration_can_name_another_file(tmp_path: Path, written: str) -> None:
+    write(tmp_path / "AGENTS.md", "---\nname: other\n---\n")
+    write(tmp_path / "team.md", AGENTS)
+
+    loaded = load_one(tmp_path, {"supervisor": {"agentsFile": written.format(tmp_path)}}, HOME=str(tmp_path))
+
+    assert list(loaded.agents) == ["architect"]
+
+
+def test_null_names_the_usual_file(tmp_path: Path) -> None:
+    write(tmp_path / "AGENTS.md", AGENTS)
+
+    assert list(load_one(tmp_path, {"supervisor": {"agentsFile": None}}).agents) == ["architect"]
+
+
+def test_a_named_file_that_is_missing_is_a_problem(tmp_path: Path) -> None:
+    loaded = load_one(tmp_path, {"supervisor": {"agentsFile": "team.md"}})
+
+    (problem,) = loaded.problems
+    assert (problem.file, problem.path) == (str(tmp_path / "mcp.json"), "supervisor.agentsFile")
+    assert problem.message == f"names {tmp_path}/team.md, which is not there; create it or correct the name"
+    assert not loaded.unreadable
+
+
+def test_agents_in_a_file_that_others_can_write_are_not_used(tmp_path: Path) -> None:
+    write(tmp_path / "AGENTS.md", AGENTS).chmod(0o666)
+
+    loaded = load_one(tmp_path, {"mcpServers": {"a": {"command": "x"}}})
+
+    assert "everybody may write it; run chmod o-w" in str(loaded.problems[0])
+    assert (loaded.agents, list(loaded.servers), loaded.unreadable) == ({}, ["a"], False)
+
+
+def test_a_wrong_block_is_a_problem_of_the_configuration(tmp_path: Path) -> None:
+    write(tmp_path / "AGENTS.md", "---\nname: [\n---\n" + AGENTS)
+
+    loaded = load_one(tmp_path, {})
+
+    assert [(problem.file, problem.line) for problem in loaded.problems] == [(str(tmp_path / "AGENTS.md"), 2)]
+    assert list(loaded.agents) == ["architect"]
+
+
+def test_the_configuration_wins_over_the_file_beside_it(tmp_path: Path) -> None:
+    write(tmp_path / "AGENTS.md", AGENTS)
+
+    loaded = load_one(tmp_path, {"supervisor": {"agents": {"architect": ["x"]}}})
+
+    assert loaded.agents["architect"].patterns == ("x",)
+    assert "mcp.json describes it too, and wins" in str(loaded.notices[0])
+
+
+def test_an_agent_that_is_wrong_in_the_configuration_is_not_taken_from_the_file_beside_it(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path / "AGENTS.md", AGENTS)
+
+    loaded = load_one(tmp_path, {"supervisor": {"agents": {"architect": ["x", "!"]}}})
+
+    assert not loaded.agents
+    assert [problem.path for problem in loaded.problems] == ["supervisor.agents.architect[1]"]
+
+
+def test_yaml_is_loaded_only_when_there_is_a_file_to_read(tmp_path: Path) -> None:
+    write(tmp_path / "mcp.json", {"supervisor": {"agents": {"a": ["*"]}}})
+    script = (
+        "import sys; from pathlib import Path; from supervisor.runtime.configfile import load; "
+        f"load([Path({str(tmp_path / 'mcp.json')!r})], {{}}); print('yaml' in sys.modules)"
+    )
+    answers: list[str] = []
+    for content in ("", AGENTS):
+        if content:
+            write(tmp_path / "AGENTS.md", content)
+        done = subprocess.run(
+            [sys.executable, "-c", script], cwd=ROOT, capture_output=True, timeout=30, check=True
+        )
+        answers.append(done.stdout.decode().strip())
+
+    assert answers == ["False", "True"]
+
+
+def test_an_operator_enables_and_disables_by_name_whatever_the_file_says(tmp_path: Path) -> None:
+    entries = {
+        "on": {"command": "x"},
+        "off": {"command": "${NONE}", "enabled": False},
+        "same": {"command": "x"},
+        "bad": {"command": 1},
+    }
+    path = write(tmp_path / "mcp.json", {"mcpServers": entries})
+
+    loaded = load([path], {}, overrides={"on": False, "off": True, "bad": True, "unknown": True})
+
+    assert (server(loaded, "on").entry.enabled, server(loaded, "on").overridden) == (False, True)
+    assert "variable NONE is not set" in (server(loaded, "off").trouble or "")
+    assert not server(loaded, "same").overridden
+    assert isinstance(loaded.servers["bad"], BadServer)
+    assert list(loaded.servers) == ["bad", "off", "on", "same"]
 
 
 def test_the_shipped_configuration_starts_the_demo_and_leaves_context7_alone() -> None:
