@@ -4,31 +4,37 @@ Nothing is decided here but order: read the configuration, take the socket, end 
 start the fleet, serve, and on the first SIGTERM or SIGINT stop everything; on the second, at once.
 """
 
+import contextlib
 import gc
 import logging
 import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 import anyio
+from anyio.abc import TaskGroup
 
 from supervisor import __version__, logs
 from supervisor.core.paths import control_socket
 from supervisor.core.servers import Loaded
 from supervisor.errors import BAD_CONFIG, DONE, FAILED, SupervisorError
-from supervisor.runtime.configfile import config_paths, load
+from supervisor.runtime.bus import Bus, News, ReloadEvent
+from supervisor.runtime.configfile import config_paths, config_places, load
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.memory import Memory, state_directory
 from supervisor.runtime.orphans import Orphans, become_subreaper, instance_of
 from supervisor.runtime.process import death_signal_prefix
+from supervisor.runtime.reload import Reloader
 from supervisor.runtime.stdio import Host
+from supervisor.runtime.watch import Watcher
 from supervisor.surfaces.control import Control
 from supervisor.surfaces.endpoint import listening
-from supervisor.surfaces.methods import Service
+from supervisor.surfaces.service import Service
 
 logger = logging.getLogger(__name__)
 
@@ -51,13 +57,27 @@ def serve(options: Options) -> int:
     if sys.platform != "linux":
         logger.error("cannot run here: the daemon needs Linux (pidfd, subreaper); clients work anywhere")
         return FAILED
-    loaded = load(config_paths(options.config, os.environ), os.environ)
+    memory = _memory()
+
+    def find() -> tuple[Path, ...]:
+        return config_paths(options.config, os.environ)
+
+    def read() -> Loaded:
+        return load(find(), os.environ, overrides=memory.overrides)
+
+    loaded = read()
     _report(loaded)
     if loaded.unreadable:
         return BAD_CONFIG
     try:
         path = control_socket(options.socket, os.environ, uid=os.getuid(), configured=loaded.settings.socket)
-        anyio.run(_Daemon(loaded, path).main, backend_options={"use_uvloop": options.loop == "uvloop"})
+
+        async def live() -> None:
+            daemon = _Daemon(loaded, read, path, memory)
+            places = config_places(options.config, os.environ)
+            await daemon.main(Watcher(daemon.reloader, find, places=places))
+
+        anyio.run(live, backend_options={"use_uvloop": options.loop == "uvloop"})
     except SupervisorError as exc:
         logger.error("%s", exc)
         return exc.exit_status
@@ -77,43 +97,54 @@ def _report(loaded: Loaded) -> None:
         logger.warning("no servers in %s: running with zero servers", ", ".join(found))
 
 
+def _memory() -> Memory:
+    directory = state_directory(os.environ)
+    return Memory(None if directory is None else directory / "memory.json")
+
+
 class _Daemon:
     """One life of the daemon."""
 
-    def __init__(self, loaded: Loaded, path: str) -> None:
-        self._loaded, self._path = loaded, path
+    def __init__(self, loaded: Loaded, read: Callable[[], Loaded], path: str, memory: Memory) -> None:
+        self._path, self._memory = path, memory
         self._end = anyio.Event()
+        self._bus = Bus()
         self._orphans = Orphans(instance_of(path))
-        memory = state_directory(os.environ)
-        host = Host(
-            self._orphans,
-            Memory(memory / "memory.json" if memory is not None else None),
-            death_signal_prefix(),
-        )
-        self._fleet = Fleet(loaded, host, dict(os.environ))
+        host = Host(self._orphans, memory, death_signal_prefix())
+        self._fleet = Fleet(loaded, host, dict(os.environ), self._bus)
+        self.reloader = Reloader(self._fleet, loaded, read, self._bus)
 
-    async def main(self) -> None:
+    async def main(self, watcher: Watcher) -> None:
         with listening(self._path) as listener:
             if not become_subreaper():
                 logger.warning("cannot become the subreaper: what leaves its process group may be missed")
             service = Service(
                 fleet=self._fleet,
-                loaded=self._loaded,
+                bus=self._bus,
+                reloader=self.reloader,
+                memory=self._memory,
                 socket=self._path,
                 pid=os.getpid(),
                 started_at=time.time(),
                 shut_down=self._end.set,
             )
-            async with Control(service).serving(listener), anyio.create_task_group() as tg:
+            control = Control(service, self.reloader.loaded.settings.limits)
+
+            def retune(news: News) -> None:
+                if isinstance(news, ReloadEvent):
+                    control.limits = self.reloader.loaded.settings.limits
+
+            self._bus.subscribe(retune)
+            async with control.serving(listener), anyio.create_task_group() as tg:
                 tg.start_soon(self._orphans.watch)
-                tg.start_soon(self._heed_signals)
+                tg.start_soon(self._heed_signals, tg)
                 async with self._fleet.running():
-                    await self._run()
+                    await self._run(watcher)
                 await self._orphans.sweep_all()
                 tg.cancel_scope.cancel()
         logger.info("stopped, nothing left")
 
-    async def _run(self) -> None:
+    async def _run(self, watcher: Watcher) -> None:
         await self._orphans.end_leftovers(grace=_LEFTOVER_GRACE)
         self._fleet.start()
         logger.info(
@@ -125,17 +156,26 @@ class _Daemon:
         # What exists now lives as long as the daemon: keep the collector from looking at it again and again.
         gc.collect()
         gc.freeze()
-        await self._end.wait()
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(self.reloader.run)
+            tg.start_soon(watcher.run)
+            await self._end.wait()
+            # A reload that runs is given up: nothing new may start while everything stops.
+            tg.cancel_scope.cancel()
         logger.info("stopping %d servers", len(self._fleet.members))
 
-    async def _heed_signals(self) -> None:
+    async def _heed_signals(self, tg: TaskGroup) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
             async for number in signals:
                 if number == signal.SIGHUP:
-                    logger.warning("SIGHUP is ignored: this version reads its configuration at start only")
+                    tg.start_soon(self._reload)
                 elif self._end.is_set():
                     logger.warning("%s again: killing all servers at once", number.name)
                     self._fleet.kill()
                 else:
                     logger.info("%s: shutting down", number.name)
                     self._end.set()
+
+    async def _reload(self) -> None:
+        with contextlib.suppress(SupervisorError):  # the reloader has said what is wrong
+            await self.reloader.reload()

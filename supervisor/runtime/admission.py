@@ -7,12 +7,14 @@ the desk delays the others by one call and not by its queue.
 
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 
 import anyio
 import msgspec
 
+from supervisor.core.counters import UNKNOWN, CallTally
+from supervisor.core.latency import Latencies
 from supervisor.errors import Busy, Outcome, ServerUnavailable, SupervisorError
 from supervisor.runtime.calls import Call, Deadlines
 from supervisor.runtime.session import Session
@@ -43,6 +45,9 @@ class Turns:
     def __len__(self) -> int:
         return self._count
 
+    def __iter__(self) -> Iterator[Call]:
+        return (call for queue in self._queues.values() for call in queue)
+
     def add(self, call: Call) -> None:
         self._queues.setdefault(call.client, deque()).append(call)
         self._count += 1
@@ -69,7 +74,7 @@ class Turns:
 
     def clear(self) -> list[Call]:
         """Take out everything."""
-        calls = [call for queue in self._queues.values() for call in queue]
+        calls = list(self)
         self._queues.clear()
         self._count = 0
         return calls
@@ -78,7 +83,7 @@ class Turns:
 class ServerDesk:
     """Every call to one server."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing the desk is given, by name
         self,
         server: str,
         terms: Terms,
@@ -87,13 +92,17 @@ class ServerDesk:
         max_result_bytes: int,
         account: Callable[[Outcome], dict[str, object]],
         resolve: Callable[[Call], bytes],
+        tally: CallTally | None = None,
     ) -> None:
         self.server, self.terms, self.max_result_bytes = server, terms, max_result_bytes
         self._account = account
         self._resolve = resolve
         """Finds the tool of a call that came before its server had listed it."""
+        self._tally = CallTally() if tally is None else tally
+        """What is counted beyond the life of this desk."""
         self.outcomes: Counter[str] = Counter()
-        self._deadlines = deadlines
+        self.latencies = Latencies()
+        self._deadlines, self._clock = deadlines, deadlines.clock
         self._session: Session | None = None
         self._closed: Callable[[], ServerUnavailable] | None = None
         self._sent: set[Call] = set()
@@ -101,6 +110,7 @@ class ServerDesk:
         self._tokens: dict[int, Call] = {}
         self._last_token = 0
         self._used_at = 0.0
+        self._emptied: anyio.Event | None = None
 
     @property
     def pending(self) -> int:
@@ -112,9 +122,15 @@ class ServerDesk:
         return len(self._waiting)
 
     @property
+    def oldest(self) -> float:
+        """Seconds since the oldest call came that has not ended; 0 without any."""
+        began = min((call.began for calls in (self._sent, self._waiting) for call in calls), default=None)
+        return 0.0 if began is None else self._clock() - began
+
+    @property
     def used_at(self) -> float:
         """When the server was last needed: now, while calls are under way."""
-        return anyio.current_time() if self.pending else self._used_at
+        return self._clock() if self.pending else self._used_at
 
     def account(self, outcome: Outcome) -> dict[str, object]:
         """What is known of the server now, for the data of an error."""
@@ -137,6 +153,12 @@ class ServerDesk:
         for call in self._waiting.clear():
             call.fail(why())
 
+    async def idle(self) -> None:
+        """Wait until no call is under way."""
+        while self.pending:
+            self._emptied = anyio.Event()
+            await self._emptied.wait()
+
     # What clients do.
 
     def submit(self, call: Call, timeout: float | None) -> None:
@@ -149,7 +171,7 @@ class ServerDesk:
         if self._closed is not None:
             raise self._closed()
         terms = self.terms
-        call.began = anyio.current_time()
+        call.began = self._clock()
         call.deadline = call.began + (
             terms.call_timeout if timeout is None else min(timeout, terms.max_call_time)
         )
@@ -168,7 +190,7 @@ class ServerDesk:
     def ended(self, call: Call, outcome: Outcome) -> None:
         """Take note of a call's end, and let the next one go."""
         self.outcomes[outcome] += 1
-        self._used_at = anyio.current_time()
+        self._used_at = self._clock()
         self._deadlines.discard(call)
         if call in self._sent:
             self._sent.discard(call)
@@ -176,11 +198,17 @@ class ServerDesk:
             self._waiting.remove(call)
         if call.client_token is not None:
             self._tokens = {token: other for token, other in self._tokens.items() if other is not call}
+        took = self._used_at - call.began
+        self.latencies.add(took)
+        self._tally.ended(call.request.name if call.tool_json else UNKNOWN, outcome, took)
+        if call.result_size is not None:
+            self._tally.result(call.result_size, truncated=call.result_size > self.max_result_bytes)
         if logger.isEnabledFor(logging.DEBUG):
-            took = self._used_at - call.began
             logger.debug("%s: %s: %s after %.3f s", self.server, call.request.name, outcome, took)
         if self._waiting:
             self._pump()
+        elif self._emptied is not None and not self._sent:
+            self._emptied.set()
 
     def progressed(self, params: msgspec.Raw) -> None:
         """The server tells how far a call is: more time for it, and word to its client."""
@@ -191,9 +219,7 @@ class ServerDesk:
             return
         call = self._tokens.get(token) if isinstance(token, int) else None
         if call is not None:
-            extended = min(
-                anyio.current_time() + self.terms.call_timeout, call.began + self.terms.max_call_time
-            )
+            extended = min(self._clock() + self.terms.call_timeout, call.began + self.terms.max_call_time)
             call.deadline = max(call.deadline, extended)
             call.progressed(fields)
 

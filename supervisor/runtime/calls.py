@@ -6,7 +6,8 @@ again.
 """
 
 import logging
-from collections.abc import Hashable
+import time
+from collections.abc import Callable, Hashable
 from typing import Protocol
 
 import anyio
@@ -21,6 +22,7 @@ from supervisor.errors import (
     Cancelled,
     Outcome,
     ServerDied,
+    ServerUnavailable,
     SupervisorError,
     TimedOut,
 )
@@ -90,6 +92,7 @@ class Call:
         "client_token",
         "deadline",
         "request",
+        "result_size",
         "tool_json",
     )
 
@@ -98,6 +101,8 @@ class Call:
         self._wire: Wire | None = None
         self._number = 0
         self.began = self.deadline = 0.0
+        self.result_size: int | None = None
+        """Bytes of what the server answered, before any cut; None without a result."""
         self.tool_json = b""
         """The tool's own name as JSON; empty while it waits for its server to list it."""
         self.client_token: msgspec.Raw | None = None
@@ -116,6 +121,7 @@ class Call:
 
     def answered(self, result: msgspec.Raw) -> None:
         outcome = Outcome.TOOL_ERROR if results.is_error(result) else Outcome.OK
+        self.result_size = len(result)
         limit = self._desk.max_result_bytes
         fitting = result if len(result) <= limit else results.cap(result, limit)[0]
         self._desk.ended(self, outcome)
@@ -128,9 +134,15 @@ class Call:
 
     def lost(self, end: End) -> None:
         data = self._desk.account(Outcome.UNKNOWN)
-        data["exit"] = {"code": end.code, "signal": end.signal, "reason": end.detail}
+        data["exit"] = {"code": end.code, "signal": end.signal, "reason": end.detail, "at": time.time()}
         sentence = f"server {self._desk.server} {end.detail} before it answered"
         self.fail(ServerDied(f"cannot tell whether {self.request.name} ran: {sentence}", **data))
+
+    def not_sent(self, detail: str, retry_after: float | None = None) -> None:
+        data = self._desk.account(Outcome.NOT_SENT)
+        if retry_after is not None:
+            data["retryAfter"] = retry_after
+        self.fail(ServerUnavailable(f"cannot call server {self._desk.server}: it {detail}", **data))
 
     def expire(self, now: float) -> None:
         waited = f"{now - self.began:.1f} s"
@@ -171,7 +183,9 @@ class Call:
 class Deadlines:
     """Ends calls whose time is over; one task for all of them, and no timer per call."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.clock = clock
+        """The loop's clock, without the price of asking the loop for it."""
         self._calls: set[Call] = set()
         self._wake = anyio.Event()
         self._due = float("inf")
@@ -190,9 +204,9 @@ class Deadlines:
         """Serve until cancelled."""
         while True:
             self._wake = anyio.Event()
-            with anyio.move_on_after(self._due - anyio.current_time()):
+            with anyio.move_on_after(self._due - self.clock()):
                 await self._wake.wait()
-            self._look(anyio.current_time())
+            self._look(self.clock())
 
     def _look(self, now: float) -> None:
         for call in [call for call in self._calls if call.deadline <= now]:

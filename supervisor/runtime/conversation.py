@@ -21,7 +21,7 @@ from supervisor.core.ringlog import RingLog
 from supervisor.runtime.pipes import ChildInput, connected
 from supervisor.runtime.process import Pipes
 from supervisor.runtime.session import Limits, Session, SessionFailed, WireLost
-from supervisor.runtime.wire import Wire
+from supervisor.runtime.wire import PipeWire
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Conversation:
 
     def __init__(self, server: str, dialect: Dialect, listener: Listener, log: RingLog) -> None:
         self._server, self._dialect, self._listener, self._log = server, dialect, listener, log
-        self.wire = Wire(
+        self.wire = PipeWire(
             framing=dialect.framing,
             limit=dialect.max_line_bytes,
             on_message=self._on_message,
@@ -123,18 +123,8 @@ class Conversation:
         self.session.subscribe()
 
     async def follow_changes(self) -> None:
-        """List anew whenever the server says so, one listing at a time, until it is gone."""
-        while True:
-            await self.session.changed()
-            try:
-                with anyio.fail_after(self._dialect.limits.listing):
-                    self._listener.on_tools(await self.session.list_tools())
-            except WireLost:
-                return
-            except SessionFailed as exc:
-                logger.warning("%s: keeping its old tool list: %s", self._server, exc)
-            except TimeoutError:
-                logger.warning("%s: keeping its old tool list: a new one did not come in time", self._server)
+        """List anew whenever the server says so, until it is gone."""
+        await follow_changes(self._server, self.session, self._listener.on_tools)
 
     def mark(self, what: str) -> None:
         self.timeline.append((what, time.time()))
@@ -172,3 +162,20 @@ class Conversation:
             self._log.feed(b"(on stdout, not MCP) " + line[:500] + b"\n", now=time.time())
         if self.noise == 1:
             logger.warning("%s: writes lines to stdout that are not MCP; they are skipped", self._server)
+
+
+async def follow_changes(
+    server: str, session: Session, on_tools: Callable[[list[msgspec.Raw]], None]
+) -> None:
+    """List anew whenever the server says that its tools changed, one listing at a time, until it is gone."""
+    while True:
+        await session.changed()
+        try:
+            with anyio.fail_after(session.limits.listing):
+                on_tools(await session.list_tools())
+        except WireLost:
+            return
+        except SessionFailed as exc:
+            logger.warning("%s: keeping its old tool list: %s", server, exc)
+        except TimeoutError:
+            logger.warning("%s: keeping its old tool list: a new one did not come in time", server)

@@ -1,22 +1,28 @@
-"""All servers, their catalog, and the way from a tool's name to its server.
+"""All servers: their tasks, their commands, and the way from a tool's name to its server.
 
-The fleet starts and stops its members in parallel and owns their tasks. The catalog is built when somebody
-looks at it after a change, so fifty servers that come up together cost one listing and not fifty.
+The fleet starts and stops its members in parallel and owns their tasks. What a member does next is its
+actor's; which members there should be is `reload`'s.
 """
 
 import logging
-from collections.abc import AsyncGenerator, Hashable, Mapping
+import time
+from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 import anyio
+from anyio.abc import TaskGroup
 
-from supervisor.core.catalog import Catalog, Generations, LeftOut, Route, build
+from supervisor.core.agents import Agent, selection
+from supervisor.core.catalog import Catalog, Generations, LeftOut, Route, Shelf
+from supervisor.core.counters import Counters
 from supervisor.core.naming import public_name
 from supervisor.core.phases import (
     Backoff,
+    Idle,
     KillRequested,
     Ready,
+    RestartRequested,
     Starting,
     StartRequested,
     Stopped,
@@ -24,12 +30,13 @@ from supervisor.core.phases import (
     Unavailable,
     Wanted,
 )
-from supervisor.core.policy import Policy
-from supervisor.core.servers import Loaded
+from supervisor.core.servers import BadServer, Loaded, ServerSpec
 from supervisor.core.view import ServerDetail, ServerView, phase_word
-from supervisor.errors import Outcome, RefusedByPolicy, UnknownServer, UnknownTool
+from supervisor.errors import Outcome, RefusedByPolicy, ServerUnavailable, UnknownServer, UnknownTool
 from supervisor.runtime.actor import Transition
+from supervisor.runtime.bus import Bus, LogEvent, TransitionEvent
 from supervisor.runtime.calls import Call, CallRequest, Deadlines, Reply
+from supervisor.runtime.listing import Listing
 from supervisor.runtime.member import Member, Shared
 from supervisor.runtime.stdio import Host
 
@@ -47,82 +54,161 @@ class FleetView:
 class Fleet:
     """Every configured server."""
 
-    def __init__(self, loaded: Loaded, host: Host, environ: Mapping[str, str]) -> None:
+    def __init__(self, loaded: Loaded, host: Host, environ: Mapping[str, str], bus: Bus) -> None:
         settings = loaded.settings
-        self._separator = settings.tool_separator
-        self._policy: Policy = settings.policy
+        self._bus = bus
         self._deadlines = Deadlines()
-        self._generations = Generations()
-        self._former: dict[str, Route] = {}
-        """Routes of tools that left the catalog with their server."""
-        self._stale = False
-        shared = Shared(
+        self._tasks: TaskGroup | None = None
+        self._retiring: set[Member] = set()
+        self.counters = Counters()
+        self.agents: Mapping[str, Agent] = loaded.agents
+        self.members: dict[str, Member] = {}
+        self.listing = Listing(
+            self._shelves,
+            self.members.keys,
+            separator=settings.tool_separator,
+            policy=settings.policy,
+        )
+        self._shared = Shared(
             host=host,
             environ=environ,
             deadlines=self._deadlines,
             publish=self._transitioned,
             tools_changed=self._tools_changed,
+            log_line=self._log_line,
             resolve=self._resolve,
+            counters=self.counters,
             max_line_bytes=settings.max_line_bytes,
             max_result_bytes=settings.max_result_bytes,
         )
-        self.members = {name: Member(spec, shared) for name, spec in sorted(loaded.servers.items())}
+        self.members |= {name: self.new_member(spec) for name, spec in sorted(loaded.servers.items())}
+
+    # Tasks.
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
         """Have the members' tasks running; stop everything on the way out."""
-        async with anyio.create_task_group() as tg:
-            tg.start_soon(self._deadlines.run)
+        async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._deadlines.run)
+            self._tasks.start_soon(self.listing.tell, self._bus)
             for member in self.members.values():
-                tg.start_soon(member.actor.run, name=f"actor of {member.name}")
+                self.host(member)
             try:
                 yield
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.stop()
-                tg.cancel_scope.cancel()
+                self._tasks.cancel_scope.cancel()
+
+    def new_member(self, spec: ServerSpec | BadServer) -> Member:
+        return Member(spec, self._shared)
+
+    def host(self, member: Member) -> None:
+        """Give the member's actor a task."""
+        assert self._tasks is not None
+        self._tasks.start_soon(member.run, name=f"actor of {member.name}")
+
+    def retire(self, member: Member) -> None:
+        """Let a member that is no longer wanted finish its calls, then stop it; nobody waits for that."""
+        assert self._tasks is not None
+        self._retiring.add(member)
+        self._tasks.start_soon(self._retire, member, name=f"retirement of {member.name}")
+
+    async def _retire(self, member: Member) -> None:
+        await member.drain()
+        await member.actor.tell(StopRequested())
+        await member.actor.reach(Stopped)
+        member.scope.cancel()
+        self._retiring.discard(member)
 
     def start(self) -> None:
         """Ask every enabled server to come up; they do so in parallel."""
         for member in self.members.values():
-            if member.enabled:
-                member.actor.post(StartRequested())
-                # A lazy server that nobody has seen yet is started once, to learn its tools.
-                member.actor.post(Wanted())
+            self.begin(member)
+
+    def begin(self, member: Member) -> None:
+        """Ask a server to come up, if it is enabled."""
+        if member.enabled:
+            member.actor.post(StartRequested())
+            # A lazy server that nobody has seen yet is started once, to learn its tools.
+            member.actor.post(Wanted())
 
     async def stop(self) -> None:
         """Stop every server, in parallel, and wait until all are gone."""
-        for member in self.members.values():
-            member.actor.post(StopRequested())
-        for member in self.members.values():
+        members = self._everyone()
+        for member in members:
+            await member.actor.tell(StopRequested())
+        for member in members:
             await member.actor.reach(Stopped)
 
     def kill(self) -> None:
         """End every server without grace."""
-        for member in self.members.values():
+        for member in self._everyone():
             member.actor.post(KillRequested())
+
+    def _everyone(self) -> list[Member]:
+        """All members, those on their way out included."""
+        return [*self.members.values(), *self._retiring]
+
+    # Commands; each answers when it is so.
+
+    async def start_server(self, name: str, *, wait: bool = True) -> None:
+        """Start a server.
+
+        Raises:
+            UnknownServer: there is none of that name.
+            ServerUnavailable: it did not come up, or is disabled.
+        """
+        member = self._startable(name)
+        await member.actor.tell(StartRequested())
+        if wait:
+            await _came_up(member)
+
+    async def restart_server(self, name: str, *, wait: bool = True) -> None:
+        """Stop a server and start it again; raises as `start_server`."""
+        member = self._startable(name)
+        await member.actor.tell(RestartRequested())
+        if wait:
+            await _came_up(member)
+
+    async def stop_server(self, name: str, *, wait: bool = True) -> None:
+        """Stop a server.
+
+        Raises:
+            UnknownServer: there is none of that name.
+        """
+        member = self.member(name)
+        await member.actor.tell(StopRequested())
+        if wait:
+            await member.actor.reach(Stopped)
+
+    def _startable(self, name: str) -> Member:
+        member = self.member(name)
+        if not member.enabled:
+            sentence = f"cannot start server {name}: it is disabled; use mcp-supervisor enable {name}"
+            raise ServerUnavailable(sentence, server=name, phase="stopped")
+        return member
 
     # Looking.
 
     @property
     def generations(self) -> Generations:
-        if self._stale:
-            self._stale = False
-            self._rebuild()
-        return self._generations
+        return self.listing.generations
 
     @property
     def catalog(self) -> Catalog:
-        return self.generations.catalog
+        return self.listing.catalog
 
     def view(self) -> FleetView:
         counts = self.catalog.counts
-        servers = tuple(member.view(counts.get(name, 0)) for name, member in self.members.items())
+        servers = tuple(self.members[name].view(counts.get(name, 0)) for name in sorted(self.members))
         return FleetView(servers, self.generations.number, self.starting())
 
     def starting(self) -> tuple[str, ...]:
         return tuple(
-            n for n, member in self.members.items() if isinstance(member.actor.state.phase, Starting)
+            name
+            for name, member in sorted(self.members.items())
+            if isinstance(member.actor.state.phase, Starting)
         )
 
     def member(self, name: str) -> Member:
@@ -133,9 +219,12 @@ class Fleet:
         """
         member = self.members.get(name)
         if member is None:
-            known = ", ".join(self.members) or "none"
+            known = ", ".join(sorted(self.members)) or "none"
             raise UnknownServer(f"cannot find server {name!r}; the configured ones are: {known}", server=name)
         return member
+
+    def summary(self, name: str) -> ServerView:
+        return self.member(name).view(self.catalog.counts.get(name, 0))
 
     def detail(self, name: str) -> ServerDetail:
         """Everything about one server.
@@ -148,6 +237,14 @@ class Fleet:
         return member.detail(self.catalog.counts.get(name, 0), hidden)
 
     # Calling.
+
+    def selection(self, agent: str | None, tools: tuple[str, ...] | None) -> Callable[[str], bool] | None:
+        """Which public names whoever asks may see and call; None for all.
+
+        Raises:
+            InvalidParams: there is no such agent.
+        """
+        return None if agent is None and tools is None else selection(self.agents, agent, tools)
 
     def route(self, name: str) -> Route:
         """Where a call of that public name goes.
@@ -164,11 +261,10 @@ class Fleet:
         if hidden is not None:
             sentence = f"cannot call {name}: {hidden.reason}"
             raise RefusedByPolicy(sentence, server=hidden.server, outcome=Outcome.REJECTED)
-        former = self._former.get(name)
+        former = self.listing.former(name)
         if former is None:
-            raise UnknownTool(
-                f"cannot find tool {name!r}; see mcp-supervisor tools", outcome=Outcome.REJECTED
-            )
+            sentence = f"cannot find tool {name!r}; see mcp-supervisor tools"
+            raise UnknownTool(sentence, outcome=Outcome.REJECTED)
         if not self.members[former.server].may_return:
             raise self.members[former.server].unavailable()
         return former
@@ -179,6 +275,10 @@ class Fleet:
         Raises:
             SupervisorError: it was not sent, and why.
         """
+        allowed = self.selection(request.agent, request.tools)
+        if allowed is not None and not allowed(request.name):
+            sentence = f"cannot call {request.name}: it is not among the tools of this agent"
+            raise RefusedByPolicy(sentence, outcome=Outcome.REJECTED)
         try:
             route = self.route(request.name)
         except UnknownTool:
@@ -197,14 +297,10 @@ class Fleet:
     def _might_list(self, name: str) -> Member | None:
         """The server that is still coming up for the first time and may have that tool."""
         for member in self.members.values():
-            if member.shelf is None and member.may_return and name.startswith(self._stem(member)):
+            stem = public_name(member.prefix, self.listing.separator, "x")[:-1]
+            if member.shelf is None and member.may_return and name.startswith(stem):
                 return member
         return None
-
-    def _stem(self, member: Member) -> str:
-        """How the public names of a server's tools begin."""
-        prefix = member.prefix
-        return public_name(prefix, self._separator, "x").removesuffix("x")
 
     def _resolve(self, call: Call) -> bytes:
         """The tool of a call that came before its server had listed it."""
@@ -212,37 +308,64 @@ class Fleet:
         _check_approval(call.request, route)
         return route.tool_json
 
-    # Changing.
+    # What members report.
 
-    def _tools_changed(self, _server: str) -> None:
-        self._stale = True
+    def _shelves(self) -> Iterable[Shelf]:
+        return [shelf for member in self.members.values() if (shelf := member.offer) is not None]
 
-    def _rebuild(self) -> None:
-        before = self._generations.catalog
-        shelves = [shelf for member in self.members.values() if (shelf := member.offer) is not None]
-        catalog = build(shelves, separator=self._separator, policy=self._policy)
-        self._generations = self._generations.after(catalog)
-        self._former |= {
-            name: listed.route for name, listed in before.by_name.items() if name not in catalog.by_name
-        }
+    def _tools_changed(self, member: Member) -> None:
+        self.listing.changed(f"{member.name} listed its tools")
 
-    def _transitioned(self, transition: Transition) -> None:
-        self._stale = True
-        phase = transition.after.phase
-        fields = {"server": transition.server, "phase": phase_word(phase), "run": transition.after.run}
-        text, extra = transition.reason, {"fields": fields}
-        match phase:
-            case Unavailable():
-                tail = " | ".join(line.text for line in self.members[transition.server].log.tail(3))
-                text = f"{text}; stderr: {tail}" if tail else text
-                logger.error("%s: unavailable: %s", transition.server, text, extra=extra)
-            case Backoff():
-                logger.warning("%s: backoff: %s", transition.server, text, extra=extra)
-            case Ready():
-                count = len(shelf.tools) if (shelf := self.members[transition.server].offer) else 0
-                logger.info("%s: ready: %s, %d tools", transition.server, text, count, extra=extra)
-            case _:
-                logger.info("%s: %s: %s", transition.server, phase_word(phase), text, extra=extra)
+    def _log_line(self, member: Member, at: float, text: str) -> None:
+        if self._bus.heard:
+            self._bus.publish(LogEvent(at, member.name, text))
+
+    def _transitioned(self, member: Member, transition: Transition) -> None:
+        state, current = transition.after, self.members.get(member.name) is member
+        phase = phase_word(state.phase)
+        self._count(member, transition)
+        if current:
+            self.listing.changed(f"{member.name}: {phase}")
+            before = phase_word(transition.before.phase)
+            reason = transition.reason
+            news = TransitionEvent(time.time(), member.name, before, phase, member.word, reason, state.run)
+            self._bus.publish(news)
+        _log(member, transition, phase, member.name if current else f"{member.name} (other run)")
+
+
+    def _count(self, member: Member, transition: Transition) -> None:
+        tally = self.counters.server(member.name)
+        before, after = transition.before, transition.after
+        tally.moved(before, after, end=transition.end, at=transition.at, source=id(member))
+        self.gauge(member)
+
+    def gauge(self, member: Member) -> None:
+        """Bring the server's meters up to what its run has done so far."""
+        tally, run = self.counters.server(member.name), (id(member), member.actor.state.run)
+        tally.noise.read(run, member.noise)
+        tally.stderr_bytes.read(id(member), member.log.total_bytes)
+
+
+def _log(member: Member, transition: Transition, phase: str, name: str) -> None:
+    extra = {"fields": {"server": member.name, "phase": phase, "run": transition.after.run}}
+    match transition.after.phase:
+        case Unavailable():
+            tail = " | ".join(line.text for line in member.log.tail(3))
+            reason = f"{transition.reason}; stderr: {tail}" if tail else transition.reason
+            logger.error("%s: %s: %s", name, phase, reason, extra=extra)
+        case Backoff():
+            logger.warning("%s: %s: %s", name, phase, transition.reason, extra=extra)
+        case _:
+            logger.info("%s: %s: %s", name, phase, transition.reason, extra=extra)
+
+
+async def _came_up(member: Member) -> None:
+    state = await member.actor.reach(Ready, Idle, Unavailable, Backoff, Stopped)
+    if not isinstance(state.phase, Ready | Idle):
+        raise ServerUnavailable(
+            f"cannot bring up server {member.name}: {member.reason}; see mcp-supervisor why {member.name}",
+            **member.account(Outcome.NOT_SENT),
+        )
 
 
 def _check_approval(request: CallRequest, route: Route) -> None:

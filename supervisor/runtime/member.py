@@ -15,20 +15,24 @@ import anyio
 import msgspec
 
 from supervisor.core.catalog import Shelf, parse_tools
+from supervisor.core.counters import Counters
 from supervisor.core.phases import (
     Backoff,
     End,
     Event,
     Goal,
     Idle,
+    Killing,
     Phase,
     Policy,
     Ready,
+    Retuned,
+    Stopping,
     Unavailable,
     Wanted,
 )
 from supervisor.core.restart import RestartPolicy
-from supervisor.core.ringlog import Redactor, RingLog
+from supervisor.core.ringlog import Line, Redactor, RingLog
 from supervisor.core.servers import BadServer, Launch, ServerSpec, child_environment
 from supervisor.core.spec import Entry, StdioEntry
 from supervisor.core.view import ExitView, ServerDetail, ServerView, phase_word, state_word
@@ -39,6 +43,7 @@ from supervisor.runtime.calls import Call, Deadlines
 from supervisor.runtime.conversation import Dialect, Listener
 from supervisor.runtime.process import Command
 from supervisor.runtime.stdio import Host, Program, StdioRun
+from supervisor.runtime.usage import usage
 
 logger = logging.getLogger(__name__)
 
@@ -50,10 +55,10 @@ class HopelessRun:
     """The run of a server that cannot be started as it is configured."""
 
     def __init__(self, reason: str) -> None:
-        self._reason = reason
+        self.reason = reason
 
     async def live(self, report: Callable[[Event], None]) -> End:  # noqa: ARG002 - it has nothing to report
-        return End(self._reason, hopeless=True)
+        return End(self.reason, hopeless=True)
 
     def close(self) -> None: ...
 
@@ -68,9 +73,11 @@ class Shared:
     environ: Mapping[str, str]
     """The daemon's own; children get a small part of it."""
     deadlines: Deadlines
-    publish: Callable[[Transition], None]
-    tools_changed: Callable[[str], None]
+    publish: "Callable[[Member, Transition], None]"
+    tools_changed: "Callable[[Member], None]"
+    log_line: "Callable[[Member, float, str], None]"
     resolve: Callable[[Call], bytes]
+    counters: Counters
     max_line_bytes: int
     max_result_bytes: int
 
@@ -82,7 +89,7 @@ class Member:
         self.spec, self.name, self._shared = spec, spec.name, shared
         secrets = spec.secrets if isinstance(spec, ServerSpec) else frozenset[str]()
         self.redact = Redactor(secrets)
-        self.log = RingLog(redact=self.redact)
+        self.log = RingLog(redact=self.redact, on_line=self._on_line)
         self.actor = ServerActor(
             self.name,
             _policy(spec),
@@ -93,9 +100,11 @@ class Member:
         self.shelf: Shelf | None = None
         """What it listed last; kept when it is gone, to tell a lost tool from one that never was."""
         self.ends: deque[ExitView] = deque(maxlen=ENDS_KEPT)
+        self.scope = anyio.CancelScope()
+        """Around the actor's task; cancelled when the member is gone for good."""
         self._run: StdioRun | None = None
         self._since = time.time()
-        self._reason = "not started yet" if self.enabled else "disabled in its entry"
+        self.reason = "not started yet" if self.enabled else "disabled in its entry"
         self.desk = ServerDesk(
             self.name,
             _terms(spec),
@@ -103,6 +112,7 @@ class Member:
             max_result_bytes=shared.max_result_bytes,
             account=self.account,
             resolve=shared.resolve,
+            tally=shared.counters.server(self.name).calls,
         )
         self.desk.close(self.unavailable)
 
@@ -131,8 +141,29 @@ class Member:
         return self.shelf if isinstance(self.actor.state.phase, Ready | Idle) else None
 
     @property
+    def pid(self) -> int | None:
+        """The process of its run."""
+        return None if self._run is None else self._run.pid
+
+    @property
+    def noise(self) -> int:
+        """Lines that its run wrote to standard output and that were not MCP."""
+        return 0 if self._run is None else self._run.talk.noise
+
+    @property
     def word(self) -> str:
         return state_word(self.actor.state.phase, enabled=self.enabled)
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The daemon's own variables."""
+        return self._shared.environ
+
+    @property
+    def command(self) -> Command | None:
+        """What its runs start; None when there is nothing to start."""
+        target = self.spec.target if isinstance(self.spec, ServerSpec) else None
+        return self._command(target) if isinstance(target, Launch) else None
 
     # Its runs.
 
@@ -162,12 +193,17 @@ class Member:
 
     def _transitioned(self, transition: Transition) -> None:
         reason = self.redact(transition.reason)
-        self._since, self._reason = time.time(), reason
+        self._since, self.reason = time.time(), reason
         if transition.end is not None:
-            end = transition.end
-            self.ends.append(ExitView(self.redact(end.detail), self._since, end.code, end.signal))
-        self._shared.publish(replace(transition, reason=reason))
+            end, before = transition.end, transition.before.phase
+            # That it ended by our own signal says little; why we sent it says it all.
+            stopped = f"{before.detail}; " if isinstance(before, Stopping | Killing) else ""
+            self.ends.append(ExitView(self.redact(stopped + end.detail), self._since, end.code, end.signal))
+        self._shared.publish(self, replace(transition, reason=reason))
         self._serve_calls(transition.after.phase)
+
+    def _on_line(self, line: Line) -> None:
+        self._shared.log_line(self, line.at, line.text)
 
     def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
         tools, bad = parse_tools(definitions)
@@ -175,7 +211,27 @@ class Member:
         self.shelf = Shelf(self.name, self.prefix, tools, only, bad)
         for each in bad:
             logger.warning("%s: %s (%s)", self.name, each.reason, each.name or f"tool {each.position}")
-        self._shared.tools_changed(self.name)
+        self._shared.tools_changed(self)
+
+    async def run(self) -> None:
+        """Have its actor at work until the scope is cancelled."""
+        with self.scope:
+            await self.actor.run()
+
+    def retune(self, spec: ServerSpec) -> None:
+        """Take over what can change without a new run."""
+        self.spec = spec
+        self.actor.policy = _policy(spec)
+        self.desk.terms = _terms(spec)
+        self.actor.post(Retuned(self.desk.used_at))
+        if self.shelf is not None:
+            self.shelf = Shelf(self.name, self.prefix, self.shelf.tools, spec.entry.tools, self.shelf.bad)
+            self._shared.tools_changed(self)
+
+    async def drain(self) -> None:
+        """Take no more calls, and wait until those under way have ended, each by its own deadline."""
+        self.desk.close(self.unavailable)
+        await self.desk.idle()
 
     # Its calls.
 
@@ -200,6 +256,8 @@ class Member:
             self.desk.open(self._run.talk.session)
         elif self.may_return:
             self.desk.park()
+            if isinstance(phase, Backoff) and self.desk.queued:
+                self.actor.post(Wanted())
         else:
             self.desk.close(self.unavailable)
 
@@ -207,7 +265,7 @@ class Member:
 
     def unavailable(self) -> ServerUnavailable:
         """Why a call cannot be sent now."""
-        message = f"cannot call server {self.name}: it is {self.word} ({self._reason})"
+        message = f"cannot call server {self.name}: it is {self.word} ({self.reason})"
         return ServerUnavailable(message, **self.account(Outcome.NOT_SENT))
 
     def account(self, outcome: Outcome) -> dict[str, object]:
@@ -242,7 +300,6 @@ class Member:
             if launch is None
             else tuple(sorted(child_environment(launch, self._shared.environ))),
             server_info={} if talk is None else talk.session.greeting.server_info,
-            calls=dict(self.desk.outcomes),
             noise=0 if talk is None else talk.noise,
             timeline=() if talk is None else tuple(talk.timeline),
             ends=tuple(self.ends),
@@ -250,21 +307,20 @@ class Member:
             left_out=left_out,
         )
 
-    def _variables(self, launch: Launch) -> tuple[str, ...]:
-        return tuple(sorted(child_environment(launch, self._shared.environ)))
-
     def _fields(self, tools: int) -> dict[str, Any]:
         state, run = self.actor.state, self._run
         wait = self._retry_after()
+        pid = run.pid if run is not None else None
+        used = usage(pid) if pid is not None else None
         return {
             "name": self.name,
             "state": self.word,
             "phase": phase_word(state.phase),
-            "reason": self._reason,
+            "reason": self.reason,
             "since": self._since,
             "transport": "unknown" if self.entry is None else self.entry.type,
             "protocol": (run.talk.session.version or None) if run is not None and self.ready else None,
-            "pid": run.pid if run is not None else None,
+            "pid": pid,
             "run": state.run,
             "restarts": max(state.run - 1, 0),
             "tools": tools,
@@ -273,6 +329,10 @@ class Member:
             "shadows": self.spec.shadows,
             "exit": self.ends[-1] if self.ends else None,
             "next_try": None if wait is None else time.time() + wait,
+            "calls": dict(self.desk.outcomes),
+            "latency": self.desk.latencies.view(),
+            "rss": None if used is None else used.rss,
+            "cpu": None if used is None else used.cpu,
         }
 
 

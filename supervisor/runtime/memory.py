@@ -42,6 +42,15 @@ class Memory:
             known.append(fingerprint)
             self._write()
 
+    @property
+    def overrides(self) -> Mapping[str, bool]:
+        """Servers that an operator has enabled or disabled, whatever the files say."""
+        return dict(self._facts.get("overrides", {}))
+
+    def override(self, server: str, *, enabled: bool) -> None:
+        self._facts.setdefault("overrides", {})[server] = enabled
+        self._write()
+
     def _read(self) -> dict[str, Any]:
         if self._path is None:
             return {}

@@ -38,11 +38,12 @@ class Token:
     """Names the control socket: daemons that took turns on it share this."""
     daemon: str
     """Names one life of the daemon: its pid and start time."""
-    run: int
+    serial: int
+    """Names one run; no two runs of a daemon share it."""
     server: str
 
     def __str__(self) -> str:
-        return f"{self.instance}:{self.daemon}:{self.run}:{self.server}"
+        return f"{self.instance}:{self.daemon}:{self.serial}:{self.server}"
 
 
 def instance_of(socket_path: str) -> str:
@@ -63,11 +64,14 @@ class Orphans:
         assert me is not None, "/proc must be mounted"
         self._instance = instance
         self._daemon = f"{me.pid}-{me.started}"
+        self._serial = 0
         self.leaders: set[int] = set()
         """The children that somebody else waits for; `reap` leaves them alone."""
 
-    def token(self, server: str, run: int) -> Token:
-        return Token(self._instance, self._daemon, run, server)
+    def token(self, server: str) -> Token:
+        """A token for one run of a server."""
+        self._serial += 1
+        return Token(self._instance, self._daemon, self._serial, server)
 
     async def watch(self) -> None:
         """Reap adopted children as they die, until cancelled."""

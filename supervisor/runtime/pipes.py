@@ -7,6 +7,7 @@ was given at connect. This and `surfaces.control` are the only modules that know
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import AsyncGenerator, Callable
 
 from supervisor.runtime.process import Pipes
@@ -40,8 +41,8 @@ class ChildInput:
 
     @property
     def backlog(self) -> int:
-        """Bytes that the child has not taken yet."""
-        return self._transport.get_write_buffer_size()
+        """Bytes that the child has not taken yet; beyond every limit once it takes nothing any more."""
+        return sys.maxsize if self._transport.is_closing() else self._transport.get_write_buffer_size()
 
     def close(self) -> None:
         """Close at once; a child that does not read would otherwise hold what is buffered for ever."""

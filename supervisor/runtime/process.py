@@ -158,11 +158,15 @@ class Child:
             pause = min(pause * 2, 0.05)
 
     def reap(self) -> None:
-        """Let go of the dead leader; its number may be used again after this."""
+        """Let go of the dead leader; its number may be used again after this.
+
+        One that the kernel still holds is left to whoever reaps adopted children: waiting would stop the loop.
+        """
         if self._reaped:
             return
         self._reaped = True
-        self._process.wait()
+        if self._process.poll() is None:
+            self._process.returncode = -signal.SIGKILL
         os.close(self._pidfd)
 
 

@@ -60,28 +60,38 @@ def members(group: int) -> list[Entry]:
 
 
 def children_of_ours() -> list[int]:
-    """Our direct children, dead ones that wait to be reaped included."""
+    """Our own direct children."""
+    return children(os.getpid())
+
+
+def children(pid: int) -> list[int]:
+    """The direct children of a process, dead ones that wait to be reaped included."""
     found: list[int] = []
-    for task in (_PROC / "self" / "task").iterdir():
+    tasks = f"/proc/{pid}/task"
+    try:
+        threads = os.listdir(tasks)  # noqa: PTH208 - as above
+    except OSError:
+        return found
+    for thread in threads:
         try:
-            found += map(int, (task / "children").read_bytes().split())
-        except OSError:  # the thread ended meanwhile, or the kernel lacks the file
+            with open(f"{tasks}/{thread}/children", "rb", buffering=0) as listed:  # noqa: PTH123 - as above
+                found += map(int, listed.read().split())
+        except OSError:  # the thread ended meanwhile
             continue
     return found
 
 
 def descendants(root: int) -> list[Entry]:
     """The living processes below `root`, parents before children."""
-    below: dict[int, list[Entry]] = {}
-    for found in everything():
-        below.setdefault(found.parent, []).append(found)
     tree: list[Entry] = []
-    todo = [root]
+    todo = children(root)
     while todo:
-        for child in below.get(todo.pop(), ()):
-            tree.append(child)
-            todo.append(child.pid)
-    return [found for found in tree if not found.zombie]
+        found = entry(todo.pop())
+        if found is not None:
+            todo += children(found.pid)
+            if not found.zombie:
+                tree.append(found)
+    return tree
 
 
 def environment_value(pid: int, name: bytes) -> bytes | None:

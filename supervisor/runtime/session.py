@@ -65,6 +65,9 @@ class _Ask:
         self._error = WireLost(end.detail)
         self.done.set()
 
+    def not_sent(self, detail: str, retry_after: float | None = None) -> None:  # noqa: ARG002 - the wire keeps it
+        self.lost(End(detail))
+
     @property
     def result(self) -> msgspec.Raw:
         """The answer that has arrived.

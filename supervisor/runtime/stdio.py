@@ -62,7 +62,7 @@ class StdioRun:
     def __init__(self, number: int, program: Program, host: Host, log: RingLog, listener: Listener) -> None:
         self._number, self._program, self._host = number, program, host
         self._log, self._listener = log, listener
-        self._token = host.orphans.token(program.server, number)
+        self._token = host.orphans.token(program.server)
         self._remembered: set[tuple[int, int]] = set()
         self._child: Child | None = None
         self._closing = False

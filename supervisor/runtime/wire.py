@@ -1,8 +1,9 @@
 """Raw JSON-RPC to one server: numbers, pending requests, answers.
 
-A wire turns chunks from a server into answers for whoever asked and hands everything else (requests of the
-server, notifications, noise) to its owner. It gives every request a number of its own, so nothing that a
-client chose can reach another client's call. It knows no MCP: era, listing and stamping are the session's.
+`Wire` is what a session speaks over, whatever carries it. A wire gives every request a number of its own, so
+nothing that a client chose can reach another client's call, and hands what nobody asked for (requests of the
+server, notifications, noise) to its owner. `PipeWire` turns chunks from a child into answers. It knows no
+MCP: era, listing and stamping are the session's. The other wire is in `httpwire`.
 """
 
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from supervisor.core.framing import BadHeader, Framing, TooLong, framed, framer
+from supervisor.core.framing import Framing, TooLong, Unframed, framed, framer
 from supervisor.core.jsonrpc import Message, notification_line, read_message, request_line
 from supervisor.core.phases import End
 
@@ -29,6 +30,10 @@ class Waiting(Protocol):
 
     def lost(self, end: End) -> None: ...
 
+    def not_sent(self, detail: str, retry_after: float | None = None) -> None:
+        """Nothing reached the server, or it refused to look; it may be asked again after so many seconds."""
+        ...
+
 
 class Output(Protocol):
     """Where a wire writes."""
@@ -43,9 +48,41 @@ class Output(Protocol):
 class NotSent(Exception):
     """The server is gone, or does not take what is written to it; nothing was sent."""
 
+    def __init__(self, detail: str, retry_after: float | None = None) -> None:
+        super().__init__(detail)
+        self.retry_after = retry_after
+        """Seconds until the server wants to be asked again, where it said so."""
 
-class Wire:
+
+class Wire(Protocol):
     """The requests under way with one server."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the server can still be asked."""
+        ...
+
+    def request(self, method: str, params: bytes, waiting: Waiting) -> int:
+        """Send a request and return its number.
+
+        Raises:
+            NotSent: the server is gone, or takes nothing.
+        """
+        ...
+
+    def notify(self, method: str, params: bytes) -> None: ...
+
+    def answer(self, line: bytes) -> None:
+        """Send an answer to a request of the server's."""
+        ...
+
+    def forget(self, number: int) -> bool:
+        """Do not wait for that answer any more; tells whether it was still awaited."""
+        ...
+
+
+class PipeWire:
+    """The requests under way with one child."""
 
     def __init__(
         self,
@@ -113,16 +150,14 @@ class Wire:
         """Take what the server wrote."""
         try:
             lines = self._framer.feed(chunk)
-        except TooLong as exc:
-            self._on_broken(f"wrote {exc} (maxLineBytes)")
-            return
-        except BadHeader as exc:
-            self._on_broken(f"broke the framing: {exc}")
-            return
+        except Unframed as exc:
+            lines = exc.before
+            hint = " (maxLineBytes)" if isinstance(exc, TooLong) else ""
+            self._on_broken(f"cannot be followed: {exc}{hint}")
         for line in lines:
             if line:
-                # With a length before it a message may span lines; between tokens a blank is as good.
-                self._receive(line if self._framing == "newline" else line.translate(_LINE_BREAKS))
+                # With a length before it a message may span lines.
+                self._receive(line if self._framing == "newline" else one_line(line))
 
     def _receive(self, line: bytes) -> None:
         message = read_message(line)
@@ -131,12 +166,7 @@ class Wire:
         elif message.method is not None:
             self._on_message(message)
         elif type(message.id) is int and (waiting := self._waiting.pop(message.id, None)) is not None:
-            if not _is_text(line):
-                waiting.refused(_NOT_UTF8)
-            elif message.result:
-                waiting.answered(message.result)
-            else:
-                waiting.refused(message.error or _NEITHER)
+            deliver(line, message, waiting)
         else:
             self._on_noise(line)
 
@@ -146,6 +176,21 @@ class Wire:
         if self._output is None or self._output.backlog > self._limit:
             raise NotSent("it does not read its standard input")
         return self._output
+
+
+def deliver(line: bytes, message: Message, waiting: Waiting) -> None:
+    """Hand an answer, which came in this line, to whoever waits for it."""
+    if not _is_text(line):
+        waiting.refused(_NOT_UTF8)
+    elif message.result:
+        waiting.answered(message.result)
+    else:
+        waiting.refused(message.error or _NEITHER)
+
+
+def one_line(text: bytes) -> bytes:
+    """A message without line breaks: between tokens a blank is as good, and inside them there are none."""
+    return text.translate(_LINE_BREAKS) if b"\n" in text or b"\r" in text else text
 
 
 def _is_text(line: bytes) -> bool:

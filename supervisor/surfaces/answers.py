@@ -17,6 +17,10 @@ class Connection(Protocol):
 
     def answered(self, answer: "Answer") -> None: ...
 
+    def sent_all(self) -> None:
+        """Called when an answer has gone out."""
+        ...
+
 
 class Batch:
     """The answers to one batch; a batch of notifications alone has none."""
@@ -34,31 +38,34 @@ class Batch:
 class Answer:
     """The answer to one request; a notification has none, so nothing is sent for it."""
 
-    __slots__ = ("_batch", "_connection", "given", "identity")
+    __slots__ = ("_batch", "_connection", "code", "identity", "method")
 
-    def __init__(self, connection: Connection, identity: bytes | None, batch: Batch | None = None) -> None:
-        self._connection, self.identity, self._batch = connection, identity, batch
-        self.given = False
+    def __init__(
+        self, connection: Connection, identity: bytes | None, batch: Batch | None = None, method: str = ""
+    ) -> None:
+        self._connection, self.identity, self._batch, self.method = connection, identity, batch, method
+        self.code = ""
+        """What was answered: `ok`, the code of our error, `fault` for a server's own; empty before that."""
 
     def result(self, raw: bytes | msgspec.Raw) -> None:
-        self._give(result_line(self.identity or b"", raw))
+        self._give("ok", result_line(self.identity or b"", raw))
 
     def fault(self, raw: bytes | msgspec.Raw) -> None:
-        self._give(fault_line(self.identity or b"", raw))
+        self._give("fault", fault_line(self.identity or b"", raw))
 
     def error(self, error: SupervisorError) -> None:
-        self._give(error_line(self.identity or b"", error.code, str(error), error.data))
+        self._give(str(error.code), error_line(self.identity or b"", error.code, str(error), error.data))
 
     def notify(self, method: str, params: bytes) -> None:
         """Tell the client something before its answer."""
         self._connection.send(notification_line(method, params))
 
-    def _give(self, line: bytes) -> None:
-        self.given = True
+    def _give(self, code: str, line: bytes) -> None:
+        self.code = code
         self._connection.answered(self)
-        if self.identity is None:
-            return
-        if self._batch is None:
-            self._connection.send(line)
-        else:
-            self._batch.add(line)
+        if self.identity is not None:
+            if self._batch is None:
+                self._connection.send(line)
+            else:
+                self._batch.add(line)
+        self._connection.sent_all()

@@ -1,8 +1,8 @@
 """The other end of the hot path: the control socket, as callbacks of the event loop.
 
 Each client is a protocol object. A line goes from the loop to the parser to a handler, and the answer
-straight to the transport; no task is made for it. This and `runtime.pipes` are the only modules that know
-the loop is asyncio's.
+straight to the transport; a task is made only for what has to wait. This and `runtime.pipes` are the only
+modules that know the loop is asyncio's.
 
 A client cannot hurt the daemon: its lines, its nesting, its calls in flight and its unread answers are
 bounded, and a client that does not read its answers is dropped.
@@ -10,31 +10,36 @@ bounded, and a client that does not read its answers is dropped.
 
 import asyncio
 import contextlib
+import inspect
 import logging
+import select
 import socket
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
+import msgspec
+
+from supervisor.core.counters import UNKNOWN
 from supervisor.core.framing import LineFramer, TooLong
 from supervisor.core.jsonrpc import NULL, Invalid, Request, error_line, read_request
+from supervisor.core.spec import LimitSettings
 from supervisor.errors import Busy, Outcome, SupervisorError, TooLarge
 from supervisor.runtime.calls import Call
 from supervisor.surfaces.answers import Answer, Batch
 from supervisor.surfaces.endpoint import may_connect, peer
-from supervisor.surfaces.methods import CancelParams, Service, handle, read_call, read_params
+from supervisor.surfaces.feed import Feed
+from supervisor.surfaces.methods import DESCRIPTIONS, find, read_params
+from supervisor.surfaces.service import Service
+from supervisor.surfaces.tool_methods import CancelParams, read_call
 
 logger = logging.getLogger(__name__)
 
+_FEED_ROOM = 64 * 1024
+"""Bytes a client may leave unread before its news wait."""
+_FEED_PAUSE = 0.05
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    line_bytes: int = 4 * 1024 * 1024
-    depth: int = 100
-    clients: int = 256
-    calls_per_client: int = 64
-    unread_bytes: int = 8 * 1024 * 1024
-    unread_seconds: float = 10.0
+_encoder = msgspec.json.Encoder()
 
 
 @dataclass(slots=True)
@@ -42,7 +47,9 @@ class Control:
     """Everybody who is connected."""
 
     service: Service
-    limits: Limits = field(default_factory=Limits)
+    limits: LimitSettings
+    admits: Callable[[int], bool] = may_connect
+    """Which users may connect."""
     clients: "set[Client]" = field(default_factory=set["Client"])
 
     @contextlib.asynccontextmanager
@@ -63,17 +70,21 @@ class Client(asyncio.Protocol):
 
     def __init__(self, control: Control) -> None:
         self._control, self._limits = control, control.limits
-        self._framer = LineFramer(control.limits.line_bytes)
+        self._framer = LineFramer(control.limits.request_bytes)
         self._transport: asyncio.Transport | None = None
         self._calls: dict[Answer, Call] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._feeds: list[Feed] = []
+        self._on_leave: list[Callable[[], None]] = []
         self._too_slow: asyncio.TimerHandle | None = None
+        self._half_closed = False
 
     # What the loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         pid, uid = peer(transport.get_extra_info("socket"))
-        if not may_connect(uid):
+        if not self._control.admits(uid):
             logger.warning("refusing a connection of user %d (process %d)", uid, pid)
             self._transport.abort()
         elif len(self._control.clients) >= self._limits.clients:
@@ -87,57 +98,122 @@ class Client(asyncio.Protocol):
         try:
             lines = self._framer.feed(data)
         except TooLong as exc:
-            self._refuse_the_rest(exc)
-            return
-        for line in lines:
-            if line and not line.isspace():
-                self._take(line)
+            self._take_all(exc.before)
+            self.send(error_line(NULL, TooLarge.code, f"cannot read the request: {exc}"))
+            self.hang_up()
+        else:
+            self._take_all(lines)
 
     def eof_received(self) -> bool:
-        """Half a line at the end is no request; what is still in flight may be answered."""
-        return bool(self._calls)
+        """Whether to stay: a client that only stopped writing still gets its answers."""
+        self._half_closed = True
+        return self._awaited and not self._is_gone()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self._control.clients.discard(self)
         self._transport = None
-        self.resume_writing()
+        if self._too_slow is not None:
+            self._too_slow.cancel()
         for call in list(self._calls.values()):
             call.cancel("the client disconnected")
+        for task in self._tasks:
+            task.cancel()
+        for action in self._on_leave:
+            action()
 
     def pause_writing(self) -> None:
-        if self._transport is not None:
-            self._transport.pause_reading()
-        loop = asyncio.get_running_loop()
-        self._too_slow = loop.call_later(self._limits.unread_seconds, self._drop)
+        assert self._transport is not None
+        self._transport.pause_reading()
+        self._too_slow = asyncio.get_running_loop().call_later(self._limits.unread_seconds, self._drop)
 
     def resume_writing(self) -> None:
         if self._too_slow is not None:
             self._too_slow.cancel()
             self._too_slow = None
-        if self._transport is not None:
+        if self._transport is not None and not self._half_closed:
             self._transport.resume_reading()
 
-    # What it does.
+    # What handlers need of it.
+
+    def follow(self, method: str) -> Callable[[bytes], None]:
+        feed = Feed(method, self.send, self._has_room)
+        self._feeds.append(feed)
+
+        def offer(params: bytes) -> None:
+            if not feed.behind:
+                feed.offer(params)
+                self._catch_up(feed)
+            else:
+                feed.offer(params)
+
+        return offer
+
+    def on_leave(self, action: Callable[[], None]) -> None:
+        self._on_leave.append(action)
+
+    def send(self, line: bytes) -> None:
+        """Write one message."""
+        if self._transport is not None:
+            self._transport.writelines((line, b"\n"))
+
+    def answered(self, answer: Answer) -> None:
+        """Take note that a request has its answer."""
+        self._calls.pop(answer, None)
+        self._count(answer.method, answer.code)
+
+    def sent_all(self) -> None:
+        """Leave when a client that stopped writing has all its answers."""
+        if self._half_closed and not self._awaited:
+            self.hang_up()
 
     def hang_up(self) -> None:
-        """Close when everything written so far is read, but wait for nobody."""
+        """Close when everything written so far is read."""
         if self._transport is not None:
             self._transport.close()
+
+    # How it works.
+
+    def _count(self, method: str, code: str) -> None:
+        known = method if method in DESCRIPTIONS else UNKNOWN
+        self._control.service.fleet.counters.answered(known, code)
+
+    @property
+    def _awaited(self) -> bool:
+        """Whether something is still to come for this client."""
+        return bool(self._calls or self._tasks or self._feeds)
+
+    def _is_gone(self) -> bool:
+        """Whether the other end is closed altogether, and not only for writing."""
+        assert self._transport is not None
+        poll = select.poll()
+        poll.register(self._transport.get_extra_info("socket").fileno(), 0)
+        return any(event & select.POLLHUP for _, event in poll.poll(0))
+
+    def _has_room(self) -> bool:
+        return self._transport is not None and self._transport.get_write_buffer_size() < _FEED_ROOM
+
+    def _catch_up(self, feed: Feed) -> None:
+        """Try again and again to send what waits in a feed, while the client is there."""
+        feed.drain()
+        if feed.behind and self._transport is not None:
+            asyncio.get_running_loop().call_later(_FEED_PAUSE, self._catch_up, feed)
 
     def _drop(self) -> None:
         logger.warning("dropping a client that does not read its answers")
         if self._transport is not None:
             self._transport.abort()
 
-    def _refuse_the_rest(self, exc: TooLong) -> None:
-        self.send(error_line(NULL, TooLarge.code, f"cannot read the request: {exc}"))
-        self.hang_up()
+    def _take_all(self, lines: list[bytes]) -> None:
+        for line in lines:
+            if line and not line.isspace():
+                self._take(line)
 
     def _take(self, line: bytes) -> None:
         request = read_request(line, max_depth=self._limits.depth)
         if isinstance(request, Request):
-            self._serve(request, Answer(self, request.id))
+            self._serve(request, Answer(self, request.id, None, request.method))
         elif isinstance(request, Invalid):
+            self._count(UNKNOWN, str(request.code))
             self.send(error_line(request.id, request.code, request.message))
         else:
             self._take_batch(request)
@@ -146,9 +222,10 @@ class Client(asyncio.Protocol):
         batch = Batch(self, sum(each.id is not None for each in requests))
         for each in requests:
             if isinstance(each, Invalid):
+                self._count(UNKNOWN, str(each.code))
                 batch.add(error_line(each.id, each.code, each.message))
             else:
-                self._serve(each, Answer(self, each.id, batch))
+                self._serve(each, Answer(self, each.id, batch, each.method))
 
     def _serve(self, request: Request, answer: Answer) -> None:
         try:
@@ -156,20 +233,26 @@ class Client(asyncio.Protocol):
                 self._call(request, answer)
             elif request.method == "notifications/cancelled":
                 self._cancel(request)
+                self._count(request.method, "ok")
             else:
-                answer.result(handle(self._control.service, request))
+                self._handle(request, answer)
         except SupervisorError as exc:
             answer.error(exc)
-        except Exception:  # the boundary: a bug in a handler costs one request
-            logger.exception("cannot answer %s", request.method)
-            answer.error(SupervisorError(f"cannot answer {request.method}: an internal error, see the log"))
+        except Exception:  # noqa: BLE001 - the boundary: a bug in a handler costs one request
+            self._bug(request, answer)
 
     def _call(self, request: Request, answer: Answer) -> None:
-        limit = self._limits.calls_per_client
-        if len(self._calls) >= limit:
-            raise Busy(f"cannot have more than {limit} calls in flight", outcome=Outcome.REJECTED)
-        call = self._control.service.fleet.call(read_call(request.params), answer, self)
-        if not answer.given:
+        limit, fleet, wanted = self._limits.calls_per_client, self._control.service.fleet, UNKNOWN
+        try:
+            if len(self._calls) >= limit:
+                raise Busy(f"cannot have more than {limit} calls in flight", outcome=Outcome.NOT_SENT)
+            asked = read_call(request.params)
+            wanted = asked.name
+            call = fleet.call(asked, answer, self)
+        except SupervisorError as exc:
+            fleet.counters.refuse(wanted, exc.data)
+            raise
+        if not answer.code:
             self._calls[answer] = call
 
     def _cancel(self, request: Request) -> None:
@@ -178,11 +261,29 @@ class Client(asyncio.Protocol):
             if answer.identity == identity:
                 call.cancel("the client cancelled it")
 
-    def answered(self, answer: Answer) -> None:
-        """Take note that a request has its answer."""
-        self._calls.pop(answer, None)
+    def _handle(self, request: Request, answer: Answer) -> None:
+        method = find(request.method)
+        params = read_params(method.params, request.params)
+        result = method.handler(self._control.service, params, self)
+        if inspect.iscoroutine(result):
+            task = asyncio.get_running_loop().create_task(self._finish(result, request, answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._finished)
+        else:
+            answer.result(_encoder.encode(result))
 
-    def send(self, line: bytes) -> None:
-        """Write one message."""
-        if self._transport is not None:
-            self._transport.writelines((line, b"\n"))
+    async def _finish(self, result: Coroutine[Any, Any, Any], request: Request, answer: Answer) -> None:
+        try:
+            answer.result(_encoder.encode(await result))
+        except SupervisorError as exc:
+            answer.error(exc)
+        except Exception:  # noqa: BLE001 - the boundary, as in _serve
+            self._bug(request, answer)
+
+    def _finished(self, task: "asyncio.Task[None]") -> None:
+        self._tasks.discard(task)
+        self.sent_all()
+
+    def _bug(self, request: Request, answer: Answer) -> None:
+        logger.exception("cannot answer %s", request.method)  # noqa: LOG004 - called by handlers of exceptions
+        answer.error(SupervisorError(f"cannot answer {request.method}: an internal error, see the log"))

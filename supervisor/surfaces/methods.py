@@ -1,174 +1,247 @@
-"""What can be asked over the control socket: one table of name, params and handler.
+"""What can be asked over the control socket: one table of name, params, result, handler and description.
 
-A handler gets the service and its params as a value and returns what is to be encoded. Everything it reads
-is in memory, so it never waits. `tools/call` alone answers later, through its reply.
+A handler gets the service, its params as a value, and the caller; it returns what is to be encoded, at once
+or as a coroutine when it has to wait for something to become so. `tools/call` and `notifications/cancelled`
+are described here and have no handler: they are the hot path, and `control` serves them itself.
 """
 
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar
+import functools
+from collections.abc import Mapping
+from typing import TypeVar
 
+import anyio.to_thread
 import msgspec
 
-from supervisor import __version__
-from supervisor.core.catalog import Listed, array
-from supervisor.core.globs import allows
-from supervisor.core.jsonrpc import Request
-from supervisor.core.servers import Loaded
-from supervisor.errors import InvalidParams, Outcome, UnknownMethod
-from supervisor.runtime.calls import CallRequest
-from supervisor.runtime.fleet import Fleet, shown
+from supervisor.core.view import ServerDetail, ServerView
+from supervisor.errors import (
+    BadConfig,
+    Busy,
+    Cancelled,
+    InvalidParams,
+    RefusedByPolicy,
+    ServerDied,
+    ServerUnavailable,
+    TimedOut,
+    UnknownMethod,
+    UnknownServer,
+    UnknownTool,
+)
+from supervisor.runtime.bus import LogEvent, News
+from supervisor.surfaces import (
+    agent_methods,
+    daemon_methods,
+    models,
+    server_methods,
+    tool_methods,
+    why_methods,
+)
+from supervisor.surfaces.daemon_methods import NoParams
+from supervisor.surfaces.describe import OpenRpcDocument, document
+from supervisor.surfaces.method import Description, Method, Notification
+from supervisor.surfaces.server_methods import CommandParams, ServerParams
+from supervisor.surfaces.service import Caller, Service
 
 Params = TypeVar("Params", bound=msgspec.Struct)
 
 
-class NoParams(msgspec.Struct, rename="camel", frozen=True):
-    pass
+async def _describe(_service: Service, _params: NoParams, _caller: Caller) -> msgspec.Raw:
+    # Reading the docstrings takes a while, once; calls do not wait for it.
+    return await anyio.to_thread.run_sync(_description)
 
 
-class ServerParams(msgspec.Struct, rename="camel", frozen=True):
-    server: str
-
-
-class ToolParams(msgspec.Struct, rename="camel", frozen=True):
-    name: str
-
-
-class CancelParams(msgspec.Struct, rename="camel", frozen=True):
-    request_id: msgspec.Raw
-
-
-class ListParams(msgspec.Struct, rename="camel", frozen=True):
-    server: str | None = None
-    tools: tuple[str, ...] | None = None
-    since: int | None = None
-    all: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Service:
-    """What handlers work on."""
-
-    fleet: Fleet
-    loaded: Loaded
-    socket: str
-    pid: int
-    started_at: float
-    shut_down: Callable[[], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Method:
-    params: type[msgspec.Struct]
-    handler: Callable[[Service, Any], Any]
-
-
-def ping(_service: Service, _params: NoParams) -> Mapping[str, Any]:
-    return {}
-
-
-def info(service: Service, _params: NoParams) -> Mapping[str, Any]:
-    view = service.fleet.view()
-    return {
-        "version": __version__,
-        "pid": service.pid,
-        "uptime": time.time() - service.started_at,
-        "socket": service.socket,
-        "configFiles": [{"path": file.path, "found": file.found} for file in service.loaded.files],
-        "generation": view.generation,
-        "servers": {
-            "total": len(view.servers),
-            "connected": sum(server.state == "connected" for server in view.servers),
-        },
-        "problems": [str(problem) for problem in service.loaded.problems],
-    }
-
-
-def shutdown(service: Service, _params: NoParams) -> Mapping[str, Any]:
-    service.shut_down()
-    return {}
-
-
-def servers_list(service: Service, _params: NoParams) -> Mapping[str, Any]:
-    return {"servers": service.fleet.view().servers}
-
-
-def servers_get(service: Service, params: ServerParams) -> Any:
-    return service.fleet.detail(params.server)
-
-
-def tools_list(service: Service, params: ListParams) -> Mapping[str, Any]:
-    fleet = service.fleet
-    if params.server is not None:
-        fleet.member(params.server)
-    select = _selection(params)
-    pending = fleet.starting()
-    answer: dict[str, Any] = {
-        "tools": msgspec.Raw(fleet.catalog.listing(select)),
-        "generation": fleet.generations.number,
-        "complete": not pending,
-        "pending": pending,
-    }
-    if params.since is not None:
-        difference = fleet.generations.since(params.since, select)
-        if difference is not None:
-            changed = msgspec.Raw(array(difference.changed))
-            answer |= {"tools": changed, "removed": difference.removed, "since": params.since}
-    if params.all:
-        answer["leftOut"] = [shown(entry) for entry in fleet.catalog.left_out]
-    return answer
-
-
-def _selection(params: ListParams) -> Callable[[Listed], bool] | None:
-    server, patterns = params.server, params.tools
-    if server is None and patterns is None:
-        return None
-
-    def wanted(listed: Listed) -> bool:
-        return (server is None or listed.server == server) and (
-            patterns is None or allows(patterns, listed.public_name)
-        )
-
-    return wanted
-
-
-def tools_get(service: Service, params: ToolParams) -> Mapping[str, Any]:
-    service.fleet.route(params.name)
-    listed = service.fleet.catalog.by_name[params.name]
-    return {
-        "tool": msgspec.Raw(listed.raw),
-        "server": listed.server,
-        "approval": listed.approval,
-        "reason": listed.reason,
-    }
+@functools.cache
+def _description() -> msgspec.Raw:
+    return msgspec.Raw(msgspec.json.encode(document(DESCRIPTIONS, NOTIFICATIONS)))
 
 
 METHODS: Mapping[str, Method] = {
-    "supervisor/ping": Method(NoParams, ping),
-    "supervisor/info": Method(NoParams, info),
-    "supervisor/shutdown": Method(NoParams, shutdown),
-    "servers/list": Method(NoParams, servers_list),
-    "servers/get": Method(ServerParams, servers_get),
-    "tools/list": Method(ListParams, tools_list),
-    "tools/get": Method(ToolParams, tools_get),
+    "supervisor/ping": Method(
+        params=NoParams,
+        result=daemon_methods.Nothing,
+        handler=daemon_methods.ping,
+        summary="Answers, so the daemon is alive.",
+    ),
+    "supervisor/info": Method(
+        params=NoParams,
+        result=daemon_methods.Information,
+        handler=daemon_methods.info,
+        summary="Says what the daemon is: version, process, uptime, files, generation.",
+    ),
+    "supervisor/describe": Method(
+        params=NoParams,
+        result=OpenRpcDocument,
+        handler=_describe,
+        summary="Describes this API for programs, as an OpenRPC document.",
+    ),
+    "supervisor/reload": Method(
+        params=daemon_methods.ReloadParams,
+        result=daemon_methods.ReloadResult,
+        handler=daemon_methods.reload,
+        summary="Reads the configuration again and makes it so; answers when it is so.",
+        errors=(BadConfig,),
+        example={"dryRun": True},
+    ),
+    "supervisor/shutdown": Method(
+        params=NoParams,
+        result=daemon_methods.Nothing,
+        handler=daemon_methods.shutdown,
+        summary="Stops all servers and ends the daemon; answers at once, and hangs up when all are gone.",
+    ),
+    "servers/list": Method(
+        params=NoParams,
+        result=server_methods.ServerList,
+        handler=server_methods.servers_list,
+        summary="Shows how every server is.",
+    ),
+    "servers/get": Method(
+        params=ServerParams,
+        result=ServerDetail,
+        handler=server_methods.servers_get,
+        summary="Shows one server with all details.",
+        errors=(UnknownServer,),
+        example={"server": "demo"},
+    ),
+    "servers/start": Method(
+        params=CommandParams,
+        result=ServerView,
+        handler=server_methods.start,
+        summary="Starts a server; answers when it is connected.",
+        errors=(UnknownServer, ServerUnavailable),
+        example={"server": "demo"},
+    ),
+    "servers/stop": Method(
+        params=CommandParams,
+        result=ServerView,
+        handler=server_methods.stop,
+        summary="Stops a server; answers when all its processes are gone.",
+        errors=(UnknownServer,),
+        example={"server": "demo", "wait": False},
+    ),
+    "servers/restart": Method(
+        params=CommandParams,
+        result=ServerView,
+        handler=server_methods.restart,
+        summary="Stops a server and starts it again; answers when it is connected.",
+        errors=(UnknownServer, ServerUnavailable),
+        example={"server": "demo"},
+    ),
+    "servers/enable": Method(
+        params=CommandParams,
+        result=ServerView,
+        handler=server_methods.enable,
+        summary="Enables a server whatever its entry says, across restarts of the daemon, and starts it.",
+        errors=(UnknownServer, ServerUnavailable, BadConfig),
+        example={"server": "demo"},
+    ),
+    "servers/disable": Method(
+        params=CommandParams,
+        result=ServerView,
+        handler=server_methods.disable,
+        summary="Disables a server whatever its entry says, across restarts of the daemon, and stops it.",
+        errors=(UnknownServer, BadConfig),
+        example={"server": "demo"},
+    ),
+    "servers/logs": Method(
+        params=server_methods.LogParams,
+        result=server_methods.LogResult,
+        handler=server_methods.logs,
+        summary="Gives the last lines that a server wrote to its standard error.",
+        errors=(UnknownServer,),
+        notifications=("notifications/log",),
+        example={"server": "demo", "lines": 20, "follow": True},
+    ),
+    "servers/why": Method(
+        params=ServerParams,
+        result=why_methods.Why,
+        handler=why_methods.why,
+        summary="Explains why a server is as it is, and suggests what to do.",
+        errors=(UnknownServer,),
+        example={"server": "demo"},
+    ),
+    "tools/list": Method(
+        params=tool_methods.ListParams,
+        result=tool_methods.ToolList,
+        handler=tool_methods.tools_list,
+        summary="Lists the tools that can be called now, or what changed since a generation.",
+        errors=(UnknownServer,),
+        example={"tools": ["demo_*", "!*_wait"], "since": 1},
+    ),
+    "tools/get": Method(
+        params=tool_methods.ToolParams,
+        result=tool_methods.ToolDetail,
+        handler=tool_methods.tools_get,
+        summary="Gives one definition, its server, and whether a call needs approval.",
+        errors=(UnknownTool, ServerUnavailable, RefusedByPolicy),
+        example={"name": "demo_time_now"},
+    ),
+    "agents/list": Method(
+        params=NoParams,
+        result=models.AgentList,
+        handler=agent_methods.agents_list,
+        summary="Lists the agents and how many tools each may see.",
+    ),
+    "agents/get": Method(
+        params=agent_methods.AgentParams,
+        result=models.AgentDetail,
+        handler=agent_methods.agents_get,
+        summary="Gives one agent's patterns and the tools that they match now.",
+        example={"agent": "reader"},
+    ),
+    "events/subscribe": Method(
+        params=daemon_methods.SubscribeParams,
+        result=daemon_methods.Subscription,
+        handler=daemon_methods.subscribe,
+        summary="Sends news as notifications until the client leaves.",
+        notifications=("notifications/events",),
+        example={"kinds": ["transition", "catalog"]},
+    ),
 }
 
+DESCRIPTIONS: Mapping[str, Description] = {
+    **METHODS,
+    "tools/call": Description(
+        params=models.CallParams,
+        result=models.CallResult,
+        summary="Calls a tool; the call ends in exactly one outcome and is never sent twice.",
+        errors=(
+            UnknownTool,
+            ServerUnavailable,
+            ServerDied,
+            TimedOut,
+            Cancelled,
+            Busy,
+            RefusedByPolicy,
+        ),
+        notifications=("notifications/progress",),
+        example={"name": "demo_time_now", "arguments": {"zone": "Europe/Berlin"}, "timeout": 10},
+    ),
+    "notifications/cancelled": Description(
+        params=models.CancelledParams,
+        result=None,
+        summary="Cancels a call of this connection; the call ends with an error, and its server is told.",
+        example={"requestId": 7},
+    ),
+}
+"""Everything that a client may send."""
 
-_ENCODER = msgspec.json.Encoder()
-_CALL = msgspec.json.Decoder(CallRequest)
+NOTIFICATIONS: Mapping[str, Notification] = {
+    "notifications/progress": Notification("How far a call has come.", models.Progress),
+    "notifications/events": Notification("News of the fleet.", News | models.LostEvent),
+    "notifications/log": Notification("A line of the server that is followed.", LogEvent | models.LostEvent),
+}
+"""Everything that the daemon sends beside answers."""
 
 
-def handle(service: Service, request: Request) -> bytes:
-    """The result of a request, encoded.
+def find(name: str) -> Method:
+    """The method of that name.
 
     Raises:
-        SupervisorError: there is none, and why.
+        UnknownMethod: there is none.
     """
-    method = METHODS.get(request.method)
+    method = METHODS.get(name)
     if method is None:
-        raise UnknownMethod(f"cannot find the method {request.method!r}")
-    return _ENCODER.encode(method.handler(service, read_params(method.params, request.params)))
+        raise UnknownMethod(f"cannot find the method {name!r}; supervisor/describe lists them all")
+    return method
 
 
 def read_params(model: type[Params], raw: msgspec.Raw) -> Params:
@@ -181,21 +254,3 @@ def read_params(model: type[Params], raw: msgspec.Raw) -> Params:
         return msgspec.json.decode(raw or b"{}", type=model)
     except (msgspec.DecodeError, RecursionError) as exc:
         raise InvalidParams(f"cannot accept these params: {exc}") from exc
-
-
-def read_call(raw: msgspec.Raw) -> CallRequest:
-    """The params of `tools/call`.
-
-    Raises:
-        InvalidParams: they do not fit; the message names the field.
-    """
-    try:
-        request = _CALL.decode(raw or b"{}")
-    except (msgspec.DecodeError, RecursionError) as exc:
-        raise InvalidParams(f"cannot accept these params: {exc}", outcome=Outcome.REJECTED) from exc
-    for name, value in (("arguments", request.arguments), ("_meta", request.meta)):
-        if value and bytes(memoryview(value)[:1]) != b"{":
-            raise InvalidParams(
-                f"cannot accept these params: {name} must be an object", outcome=Outcome.REJECTED
-            )
-    return request

@@ -22,6 +22,15 @@ def either_loop(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Laun
         yield launcher
 
 
+@pytest.fixture(scope="module", params=["uvloop", "asyncio"])
+def shared_on_either_loop(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Launcher]:
+    loop: Loop = request.param
+    with launching(tmp_path_factory.mktemp(loop), loop=loop) as launcher:
+        yield launcher
+
+
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     """For a daemon that all tests of one file use and none disturbs."""

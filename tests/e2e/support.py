@@ -8,14 +8,15 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 from supervisor.runtime.orphans import instance_of
 from supervisor.runtime.proctable import descendants, entry
@@ -56,12 +57,18 @@ class Client:
 
     def __init__(self, path: Path) -> None:
         self.socket = socket.socket(socket.AF_UNIX)
+        # Python's own timeout would make the socket non-blocking, and a full backlog an error.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(PATIENCE), 0))
+        try:
+            self.socket.connect(str(path))
+        except OSError:
+            self.socket.close()
+            raise
         self.socket.settimeout(PATIENCE)
-        self.socket.connect(str(path))
         self._reader = self.socket.makefile("rb", buffering=1 << 20)
         self._number = 0
 
-    def __enter__(self) -> "Client":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -130,8 +137,9 @@ class Client:
         return [tool["name"] for tool in self.result("tools/list")["tools"]]
 
     def settled(self) -> bool:
-        """Whether no server is starting any more."""
-        return all(server["state"] != "connecting" for server in self.result("servers/list")["servers"])
+        """Whether every server has come up or failed for good, or is not wanted."""
+        states = [server["state"] for server in self.result("servers/list")["servers"]]
+        return all(state in ("connected", "unavailable", "disabled", "idle") for state in states)
 
 
 @dataclass(slots=True)
@@ -154,13 +162,22 @@ class Daemon:
 
     def logged(self, level: str | None = None) -> list[Json]:
         """The whole lines of the log so far."""
-        lines = [json.loads(line) for line in self.log.read_bytes().splitlines(keepends=True) if b"\n" in line]
+        written = self.log.read_bytes()
+        lines = [json.loads(line) for line in written[: written.rfind(b"\n") + 1].splitlines()]
         return [line for line in lines if level in (None, line["level"])]
+
+    def said(self, level: str | None = None) -> list[str]:
+        """The messages of the log so far."""
+        return [line["message"] for line in self.logged(level)]
 
     def pids(self) -> set[int]:
         """Everything alive that this daemon, or another one on its socket, has started."""
-        below = {found.pid for found in descendants(self.process.pid)}
-        return below | set(tokened(instance_of(str(self.socket))))
+        return {found.pid for found in descendants(self.process.pid)} | self.tokened()
+
+    def tokened(self) -> set[int]:
+        """The living processes whose environment names this control socket."""
+        wanted = TOKEN + instance_of(str(self.socket)).encode() + b":"
+        return {pid for pid in living() if any(item.startswith(wanted) for item in environment(pid))}
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
@@ -168,8 +185,16 @@ class Daemon:
     def wait(self) -> int:
         return self.process.wait(PATIENCE)
 
+    def end(self) -> None:
+        """End it as systemd would, unless it has ended."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGTERM)
+            assert self.wait() == 0, self.log.read_text(encoding="utf-8")
+
     def destroy(self) -> None:
-        """End what a failed test has left."""
+        """Let go of everything, and end what a failed test has left."""
+        for client in self.clients:
+            client.close()
         for pid in (self.process.pid, *self.pids()):
             if pid != self.process.pid or self.process.poll() is None:
                 with suppress(ProcessLookupError):
@@ -177,14 +202,15 @@ class Daemon:
         self.process.wait(PATIENCE)
 
 
-def tokened(instance: str) -> Iterator[int]:
-    """The living processes whose environment names this control socket."""
-    wanted = TOKEN + instance.encode() + b":"
-    for directory in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            block = (directory / "environ").read_bytes()
-            if any(item.startswith(wanted) for item in block.split(b"\0")) and alive(int(directory.name)):
-                yield int(directory.name)
+def living() -> Iterator[int]:
+    yield from filter(alive, (int(directory.name) for directory in Path("/proc").glob("[0-9]*")))
+
+
+def environment(pid: int) -> list[bytes]:
+    """The variables that a process was started with."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    return []
 
 
 class Launcher:
@@ -238,15 +264,6 @@ class Launcher:
             [PROGRAM, *words], env=environment, capture_output=True, text=True, timeout=PATIENCE, check=False
         )
 
-    def end(self, daemon: Daemon) -> None:
-        """End a daemon as systemd would, and see that nothing is left of it."""
-        for client in daemon.clients:
-            client.close()
-        if daemon.process.poll() is None:
-            daemon.signal(signal.SIGTERM)
-            assert daemon.wait() == 0, daemon.log.read_text(encoding="utf-8")
-        assert not daemon.pids()
-
 
 def answers(daemon: Daemon) -> bool:
     """Whether the socket answers; fails at once when the daemon has ended instead."""
@@ -263,11 +280,8 @@ def launching(directory: Path, *, loop: Loop = "uvloop") -> Iterator[Launcher]:
     try:
         yield launcher
         for daemon in launcher.started:
-            launcher.end(daemon)
+            daemon.end()
+        assert not [daemon.pids() for daemon in launcher.started if daemon.pids()]
     finally:
         for daemon in launcher.started:
             daemon.destroy()
-
-
-def names(servers: Sequence[Json]) -> list[str]:
-    return [server["name"] for server in servers]

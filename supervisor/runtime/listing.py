@@ -1,0 +1,86 @@
+"""The catalog as it is now: built when somebody looks at it after a change, and news of it when it changed.
+
+Fifty servers that come up together cost one catalog and not fifty. A tool that left the catalog with its
+server is remembered, so that calling it says what happened instead of "unknown tool".
+"""
+
+import time
+from collections.abc import Callable, Container, Iterable
+
+import anyio
+
+from supervisor.core.catalog import Catalog, Generations, Route, Shelf, build
+from supervisor.core.policy import Policy
+from supervisor.runtime.bus import Bus, CatalogEvent
+
+_COALESCE = 0.02
+"""Seconds in which changes are gathered before they are told as one."""
+_MOST_CAUSES = 20
+
+
+class Listing:
+    """All tools that can be called, under their public names."""
+
+    def __init__(
+        self,
+        shelves: Callable[[], Iterable[Shelf]],
+        servers: Callable[[], Container[str]],
+        *,
+        separator: str,
+        policy: Policy,
+    ) -> None:
+        self._shelves, self._servers = shelves, servers
+        self.separator = separator
+        self.policy: Policy = policy
+        self._generations = Generations()
+        self._former: dict[str, Route] = {}
+        self._stale = anyio.Event()
+        self._causes: list[str] = []
+
+    @property
+    def generations(self) -> Generations:
+        if self._stale.is_set():
+            self._stale = anyio.Event()
+            self._rebuild()
+        return self._generations
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.generations.catalog
+
+    def former(self, name: str) -> Route | None:
+        """Where a tool was that is no longer listed because its server cannot answer."""
+        return self._former.get(name)
+
+    def changed(self, cause: str) -> None:
+        """Take note that something may be different."""
+        if len(self._causes) < _MOST_CAUSES:
+            self._causes.append(cause)
+        self._stale.set()
+
+    async def tell(self, bus: Bus) -> None:
+        """Publish every change of the listing, until cancelled."""
+        told = self.generations
+        while True:
+            await self._stale.wait()
+            await anyio.sleep(_COALESCE)
+            causes, self._causes = tuple(self._causes), []
+            present = self.generations
+            difference = present.since(told.number)
+            if present.number != told.number:
+                changed = tuple(each.public_name for each in difference.changed) if difference else ()
+                removed = difference.removed if difference else ()
+                bus.publish(CatalogEvent(time.time(), present.number, causes, changed, removed))
+            told = present
+
+    def _rebuild(self) -> None:
+        before = self._generations.catalog
+        catalog = build(self._shelves(), separator=self.separator, policy=self.policy)
+        self._generations = self._generations.after(catalog)
+        gone = {name: each.route for name, each in before.by_name.items() if name not in catalog.by_name}
+        servers = self._servers()
+        self._former = {
+            name: route
+            for name, route in (self._former | gone).items()
+            if name not in catalog.by_name and route.server in servers
+        }

@@ -1,0 +1,156 @@
+"""Methods about tools: the listing and single definitions. `tools/call` is the control socket's own."""
+
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+
+from supervisor.core.catalog import Listed, array
+from supervisor.core.policy import Approval
+from supervisor.errors import InvalidParams, Outcome
+from supervisor.runtime.calls import CallRequest
+from supervisor.runtime.fleet import shown
+from supervisor.surfaces.service import Caller, Service
+
+_Definition = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
+_Definitions = Annotated[
+    msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "array", "items": {"type": "object"}})
+]
+
+
+class ToolParams(msgspec.Struct, rename="camel", frozen=True):
+    """Which tool."""
+
+    name: str
+    """Its public name, as `tools/list` gives it."""
+
+
+class ListParams(msgspec.Struct, rename="camel", frozen=True):
+    """Which tools; what is given must all be true of a tool."""
+
+    server: str | None = None
+    """Only the tools of this server."""
+    agent: str | None = None
+    """Only those that this agent may see."""
+    tools: tuple[str, ...] | None = None
+    """Only those that these patterns allow: names, globs with `*`, and `!` to deny; the last match wins."""
+    since: int | None = None
+    """A generation that the client knows; the answer then holds only what changed, as far back as it can."""
+    all: bool = False
+    """Add `leftOut`: the tools that are not offered, and why."""
+
+
+class LeftOutTool(msgspec.Struct, rename="camel", frozen=True):
+    """A tool that is not offered."""
+
+    server: str
+    """Whose it is."""
+    tool: str
+    """Its name there."""
+    name: str
+    """The public name that it would have."""
+    cause: str
+    """`policy`, `filter`, `collision` or `definition`."""
+    reason: str
+    """In words."""
+
+
+class ToolList(msgspec.Struct, rename="camel", frozen=True):
+    """Tools, or what changed about them."""
+
+    generation: int
+    """The number of this listing; it grows when the listing changes by a byte."""
+    complete: bool
+    """False while servers are still starting, whose tools are not here yet."""
+    pending: tuple[str, ...]
+    """Those servers."""
+    tools: _Definitions
+    """MCP tool objects, sorted by name, with `server` and `approval` in `_meta`; with `since`, those that are
+    new or changed."""
+    removed: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """The names that are gone since then. Its absence means that `tools` is the whole listing."""
+    since: int | msgspec.UnsetType = msgspec.UNSET
+    """The generation that the difference is to."""
+    left_out: tuple[LeftOutTool, ...] | msgspec.UnsetType = msgspec.UNSET
+    """With `all`: the tools of running servers that are not offered."""
+
+
+class ToolDetail(msgspec.Struct, rename="camel", frozen=True):
+    """One tool."""
+
+    tool: _Definition
+    """The MCP tool object, as in `tools/list`."""
+    server: str
+    """Whose it is."""
+    approval: Approval
+    """Whether a call needs `approved: true`."""
+    reason: str
+    """Why, in words."""
+
+
+class CancelParams(msgspec.Struct, rename="camel", frozen=True):
+    request_id: msgspec.Raw
+
+
+def tools_list(service: Service, params: ListParams, _caller: Caller) -> ToolList:
+    fleet = service.fleet
+    select = _selection(service, params)
+    pending = fleet.starting()
+    difference = None if params.since is None else fleet.generations.since(params.since, select)
+    return ToolList(
+        generation=fleet.generations.number,
+        complete=not pending,
+        pending=pending,
+        tools=msgspec.Raw(fleet.catalog.listing(select) if difference is None else array(difference.changed)),
+        removed=msgspec.UNSET if difference is None else difference.removed,
+        since=msgspec.UNSET if difference is None or params.since is None else params.since,
+        left_out=_left_out(service) if params.all else msgspec.UNSET,
+    )
+
+
+def _left_out(service: Service) -> tuple[LeftOutTool, ...]:
+    return tuple(LeftOutTool(**shown(entry)) for entry in service.fleet.catalog.left_out)
+
+
+def _selection(service: Service, params: ListParams) -> Callable[[Listed], bool] | None:
+    if params.server is not None:
+        service.fleet.member(params.server)
+    allowed = service.fleet.selection(params.agent, params.tools)
+    if params.server is None and allowed is None:
+        return None
+
+    def wanted(listed: Listed) -> bool:
+        return (params.server is None or listed.server == params.server) and (
+            allowed is None or allowed(listed.public_name)
+        )
+
+    return wanted
+
+
+def tools_get(service: Service, params: ToolParams, _caller: Caller) -> ToolDetail:
+    route = service.fleet.route(params.name)
+    listed = service.fleet.catalog.by_name.get(params.name)
+    if listed is None:
+        # It was listed before, and its server is on its way back.
+        raise service.fleet.member(route.server).unavailable()
+    return ToolDetail(msgspec.Raw(listed.raw), listed.server, listed.approval, listed.reason)
+
+
+_CALL = msgspec.json.Decoder(CallRequest)
+
+
+def read_call(raw: msgspec.Raw) -> CallRequest:
+    """The params of `tools/call`.
+
+    Raises:
+        InvalidParams: they do not fit; the message names the field.
+    """
+    try:
+        request = _CALL.decode(raw or b"{}")
+    except (msgspec.DecodeError, RecursionError) as exc:
+        raise InvalidParams(f"cannot accept these params: {exc}", outcome=Outcome.REJECTED) from exc
+    for name, value in (("arguments", request.arguments), ("_meta", request.meta)):
+        if value and bytes(memoryview(value)[:1]) != b"{":
+            sentence = f"cannot accept these params: {name} must be an object"
+            raise InvalidParams(sentence, outcome=Outcome.REJECTED)
+    return request

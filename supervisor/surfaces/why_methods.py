@@ -1,0 +1,284 @@
+"""`servers/why`: one server explained in one screen.
+
+Gathers what is known (the entry, the file system as the server's start would see it, the last run, the log)
+and has `core.diagnosis` say what it means. Only looks: it starts nothing, runs no shell and shows no secret.
+`Why` is the exact shape of the answer.
+"""
+
+import contextlib
+import os
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from supervisor.core.clues import Suggestion
+from supervisor.core.diagnosis import diagnose
+from supervisor.core.facts import (
+    Absent,
+    Facts,
+    Found,
+    Lookup,
+    NoDirectory,
+    NoInterpreter,
+    NotExecutable,
+    RunEnd,
+    missing_variables,
+    not_inherited,
+)
+from supervisor.core.ringlog import Line
+from supervisor.core.servers import BadServer, ServerSpec
+from supervisor.core.spec import StdioEntry
+from supervisor.core.view import ExitView, ServerDetail
+from supervisor.runtime.member import Member
+from supervisor.runtime.process import CannotStart, Command, find_executable
+from supervisor.surfaces.server_methods import ServerParams, StderrLine
+from supervisor.surfaces.service import Caller, Service
+
+STDERR_SHOWN = 20
+SAMPLES_SHOWN = 5
+LINES_READ = 200
+"""How far back the log is searched for what explains something."""
+NOISE_MARK = "(on stdout, not MCP) "
+"""How the log marks what was no message on standard output."""
+
+_FIRST_LINE = 256
+"""Bytes of a script's first line that the kernel reads."""
+
+
+class SearchedDirectory(msgspec.Struct, frozen=True, rename="camel"):
+    """A place where the command is looked for."""
+
+    directory: str
+    """Its path."""
+    exists: bool
+    """Whether it is there."""
+
+
+class LaunchView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """What a start runs."""
+
+    command: str
+    """As written in the entry."""
+    args: tuple[str, ...]
+    """As written in the entry."""
+    executable: str | None
+    """The file that the command means; null when there is none that can be run."""
+    cwd: str | None
+    """Null is the daemon's own."""
+    environment: tuple[str, ...]
+    """The names of the server's variables; values are secrets."""
+    path: tuple[SearchedDirectory, ...]
+    """The server's PATH, which the command is looked for in."""
+
+
+class Moment(msgspec.Struct, frozen=True, rename="camel"):
+    """Something that happened during the last start: spawned, heard, greeted or listed."""
+
+    what: str
+    """Which."""
+    at: float
+    """When, in seconds since 1970."""
+    offset: float
+    """Seconds after the first moment."""
+
+
+class Noise(msgspec.Struct, frozen=True, rename="camel"):
+    """Lines on standard output that were not MCP."""
+
+    count: int
+    """How many, in the last run."""
+    samples: tuple[str, ...]
+    """The last of them."""
+
+
+class Why(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """One server explained; times are seconds since 1970."""
+
+    server: str
+    """Its name in the configuration."""
+    state: str
+    """The one word: disabled, stopped, idle, connecting, connected, unavailable or stopping."""
+    phase: str
+    """The exact word for it."""
+    reason: str
+    """Why it is in this phase, in words."""
+    since: float
+    """When it came into this phase."""
+    suggestions: tuple[Suggestion, ...]
+    """`{kind, cause, fix}`, the most likely first, never empty."""
+    source: str
+    """The configuration file that describes it."""
+    transport: str
+    """stdio or streamableHttp; unknown when its entry is wrong."""
+    problems: tuple[str, ...]
+    """What is wrong with its entry."""
+    missing_variables: tuple[str, ...]
+    """Variables that its entry refers to, or wants inherited, and that the daemon does not have."""
+    launch: LaunchView | None
+    """Null for a server that is no process, or whose entry is wrong."""
+    protocol: str | None
+    """The version that was agreed on; null while it is not connected."""
+    timeline: tuple[Moment, ...]
+    """The last start, step by step."""
+    ends: tuple[ExitView, ...]
+    """`{reason, at, code, signal}` of the last ten runs, oldest first."""
+    stderr: tuple[StderrLine, ...]
+    """The last lines, oldest first."""
+    noise: Noise
+    """What it printed where only MCP may be."""
+    next_try: float | None
+    """When it is tried again; null when no try is due."""
+
+
+def why(service: Service, params: ServerParams, _caller: Caller) -> Why:
+    """Everything that explains why a server is as it is.
+
+    Raises:
+        UnknownServer: there is none of that name.
+    """
+    member, detail = service.fleet.member(params.server), service.fleet.detail(params.server)
+    facts = _facts(member, detail)
+    return Why(
+        server=member.name,
+        state=detail.state,
+        phase=detail.phase,
+        reason=detail.reason,
+        since=detail.since,
+        suggestions=diagnose(facts),
+        source=detail.source,
+        transport=detail.transport,
+        problems=facts.problems,
+        missing_variables=(*facts.missing, *facts.not_inherited),
+        launch=_launch(member, detail, facts.lookup),
+        protocol=detail.protocol,
+        timeline=_moments(detail),
+        ends=detail.ends,
+        stderr=tuple(StderrLine(line.at, line.text) for line in _stderr(member)[-STDERR_SHOWN:]),
+        noise=Noise(facts.noise, facts.samples),
+        next_try=detail.next_try,
+    )
+
+
+def _facts(member: Member, detail: ServerDetail) -> Facts:
+    spec, entry = member.spec, member.entry
+    spawned = detail.timeline[0][1] if detail.timeline else 0.0
+    # A run may speak a little before we note that it was spawned, but never before the last one ended.
+    since = max((end.at for end in detail.ends if end.at < spawned), default=0.0)
+    process = entry if isinstance(entry, StdioEntry) else None
+    return Facts(
+        server=member.name,
+        phase=member.actor.state.phase,
+        reason=detail.reason,
+        enabled=member.enabled,
+        problems=tuple(map(str, spec.problems)) if isinstance(spec, BadServer) else (),
+        trouble=spec.trouble if isinstance(spec, ServerSpec) else None,
+        missing=() if entry is None else missing_variables(entry, member.environ),
+        not_inherited=() if entry is None else not_inherited(entry, member.environ),
+        argv=() if process is None else (process.command, *process.args),
+        lookup=None if member.command is None else _look_up(member.command, member.redact),
+        protocol="auto" if entry is None else entry.protocol,
+        framing="newline" if process is None else process.framing,
+        start_timeout=member.actor.policy.start_timeout,
+        restart=member.actor.policy.restart.mode,
+        reached=tuple(what for what, _ in detail.timeline),
+        ends=tuple(_end(end, spawned) for end in detail.ends),
+        stderr=tuple(line.text for line in _stderr(member) if line.at > since),
+        noise=detail.noise,
+        samples=_samples(member, since=since),
+        tools=detail.tools,
+        left_out=Counter(entry["cause"] for entry in detail.left_out),
+    )
+
+
+def _end(end: ExitView, spawned: float) -> RunEnd:
+    """How long a run lived is known of the last one only, whose timeline is kept."""
+    return RunEnd(end.reason, end.code, end.signal, end.at - spawned if 0 < spawned <= end.at else None)
+
+
+def _stderr(member: Member) -> tuple[Line, ...]:
+    return tuple(line for line in member.log.tail(LINES_READ) if not line.text.startswith(NOISE_MARK))
+
+
+def _samples(member: Member, *, since: float) -> tuple[str, ...]:
+    lines = (line.text for line in member.log.tail(LINES_READ) if line.at > since)
+    noise = [text.removeprefix(NOISE_MARK) for text in lines if text.startswith(NOISE_MARK)]
+    return tuple(noise[-SAMPLES_SHOWN:])
+
+
+def _moments(detail: ServerDetail) -> tuple[Moment, ...]:
+    return tuple(Moment(what, at, at - detail.timeline[0][1]) for what, at in detail.timeline)
+
+
+# What a start would find.
+
+
+def _launch(member: Member, detail: ServerDetail, lookup: Lookup | None) -> LaunchView | None:
+    entry, command = member.entry, member.command
+    if not isinstance(entry, StdioEntry):
+        return None
+    cwd = entry.cwd if command is None else command.cwd
+    return LaunchView(
+        command=entry.command,
+        args=entry.args,
+        executable=lookup.path if isinstance(lookup, Found | NoInterpreter) else None,
+        cwd=None if cwd is None else member.redact(cwd),
+        environment=detail.environment,
+        path=() if command is None else _searched(command, member.redact),
+    )
+
+
+def _searched(command: Command, redact: Callable[[str], str]) -> tuple[SearchedDirectory, ...]:
+    directories = dict.fromkeys(_search_path(command).split(os.pathsep))
+    return tuple(SearchedDirectory(redact(each), _is_directory(each)) for each in directories)
+
+
+def _search_path(command: Command) -> str:
+    return command.env.get("PATH", os.defpath)
+
+
+def _look_up(command: Command, redact: Callable[[str], str]) -> Lookup:
+    try:
+        executable = find_executable(command)
+    except (CannotStart, OSError):
+        there = shutil.which(command.argv[0], os.F_OK, _search_path(command))
+        return Absent(redact(command.argv[0])) if there is None else NotExecutable(redact(there))
+    if command.cwd is not None and not _is_directory(command.cwd):
+        return NoDirectory(redact(command.cwd))
+    interpreter = _missing_interpreter(executable, _search_path(command))
+    if interpreter is not None:
+        return NoInterpreter(redact(executable), interpreter)
+    return Found(redact(executable))
+
+
+def _missing_interpreter(executable: str, path: str) -> str | None:
+    """The program that the first line of a script names, if it is not there; `env` looks for it on PATH."""
+    match _first_line(executable).split():
+        case [interpreter, *_] if shutil.which(interpreter) is None:
+            return interpreter
+        case [interpreter, program] if Path(interpreter).name == "env" and not shutil.which(
+            program, path=path
+        ):
+            return program
+        case _:
+            return None
+
+
+def _first_line(executable: str) -> str:
+    """What follows `#!` in a script; empty for any other file."""
+    with contextlib.suppress(OSError):
+        # Anything but a plain file, such as a pipe, could make us wait.
+        if Path(executable).is_file():
+            with Path(executable).open("rb") as file:
+                line = file.readline(_FIRST_LINE)
+            return line[2:].decode(errors="replace") if line.startswith(b"#!") else ""
+    return ""
+
+
+def _is_directory(path: str) -> bool:
+    try:
+        return Path(path).is_dir()
+    except OSError:
+        return False

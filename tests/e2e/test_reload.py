@@ -1,0 +1,129 @@
+"""Reloading: only what changed is touched, and what cannot be used changes nothing."""
+
+import signal
+from typing import Any
+
+from tests.e2e.support import Launcher, fake, until
+
+
+def pids(client: Any) -> dict[str, int | None]:
+    return {server["name"]: server["pid"] for server in client.result("servers/list")["servers"]}
+
+
+def test_a_reload_says_and_does_only_what_changed(launcher: Launcher) -> None:
+    servers = {"same": fake(), "tuned": fake(), "other": fake("--tools", 1), "gone": fake()}
+    daemon = launcher.start(servers)
+    before = pids(daemon.client)
+    launcher.configure(
+        {"same": fake(), "tuned": fake(callTimeout=5), "other": fake("--tools", 2), "fresh": fake()}
+    )
+
+    done = daemon.client.result("supervisor/reload")
+
+    assert done["plan"] == {
+        "fresh": "add",
+        "gone": "remove",
+        "other": "replace",
+        "same": "unchanged",
+        "tuned": "retune",
+    }
+    assert done["results"] == dict.fromkeys(("fresh", "gone", "other", "tuned"), "ok")
+    after = pids(daemon.client)
+    assert (after["same"], after["tuned"]) == (before["same"], before["tuned"])
+    assert after["other"] != before["other"]
+    assert after.keys() == {"fresh", "other", "same", "tuned"}
+    assert "other_echo_2" in daemon.client.tools()
+
+
+def test_a_dry_run_changes_nothing(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    launcher.configure({"t": fake()})
+
+    done = daemon.client.result("supervisor/reload", dryRun=True)
+
+    assert done["plan"] == {"s": "remove", "t": "add"}
+    assert list(pids(daemon.client)) == ["s"]
+
+
+def test_a_file_that_is_not_json_changes_nothing_and_is_shown(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    before = pids(daemon.client)
+    launcher.config.write_text("{", encoding="utf-8")
+
+    error = daemon.client.error("supervisor/reload")
+
+    assert error["code"] == -32010
+    assert "line 1" in error["message"] or ":1:" in error["message"]
+    assert pids(daemon.client) == before
+    assert daemon.client.result("supervisor/info")["problems"]
+    launcher.configure({"s": fake()})
+    daemon.client.result("supervisor/reload")
+    assert daemon.client.result("supervisor/info")["problems"] == []
+
+
+def test_a_replacement_that_fails_leaves_the_old_run_serving(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    before = pids(daemon.client)
+    launcher.configure({"s": fake("--exit-at", "spawn")})
+
+    done = daemon.client.result("supervisor/reload")
+
+    assert done["results"]["s"].endswith("the old run stays")
+    assert pids(daemon.client) == before
+    assert daemon.client.text("s_echo", hello=1)
+
+
+def test_a_call_under_way_finishes_on_the_run_that_is_replaced(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    caller = daemon.connect()
+    old = daemon.client.server("s")["pid"]
+    caller.ask("tools/call", name="s_sleep", arguments={"seconds": 1})
+    launcher.configure({"s": fake("--tools", 2)})
+
+    daemon.client.result("supervisor/reload")
+
+    assert daemon.client.server("s")["pid"] != old
+    assert "result" in caller.receive()
+    until(lambda: old not in daemon.pids())
+
+
+def test_an_exclusive_server_is_stopped_before_its_successor_starts(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake(exclusive=True)})
+    old = daemon.client.server("s")["pid"]
+    launcher.configure({"s": fake("--tools", 2, exclusive=True)})
+
+    daemon.client.result("supervisor/reload")
+
+    assert old not in daemon.pids()
+    assert daemon.client.server("s")["state"] == "connected"
+
+
+def test_hangup_reloads(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    launcher.configure({"s": fake(), "t": fake()})
+
+    daemon.signal(signal.SIGHUP)
+
+    until(lambda: "t_echo" in daemon.client.tools())
+
+
+def test_disabling_outlives_the_daemon_and_enabling_undoes_it(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    assert daemon.client.result("servers/disable", server="s")["state"] == "disabled"
+    daemon.end()
+    again = launcher.start({"s": fake()})
+    assert again.client.server("s")["state"] == "disabled"
+
+    assert again.client.result("servers/enable", server="s")["state"] == "connected"
+
+
+def test_a_bad_entry_keeps_its_last_good_run(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake(), "t": fake()})
+    before = pids(daemon.client)
+    launcher.configure({"s": {"command": 5}, "t": fake(), "u": fake()})
+
+    done = daemon.client.result("supervisor/reload")
+
+    assert done["plan"] == {"s": "unchanged", "t": "unchanged", "u": "add"}
+    assert any("command" in problem for problem in done["problems"])
+    assert pids(daemon.client)["s"] == before["s"]
