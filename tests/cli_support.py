@@ -1,4 +1,4 @@
-"""A daemon that answers from a script: a real Unix socket, one thread, no fleet behind it."""
+"""A daemon that answers from a script: a real Unix socket, a thread for each client, no fleet behind it."""
 
 import json
 import socket
@@ -50,14 +50,15 @@ class ScriptedDaemon:
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.bind(path)
         self._listener.listen()
-        self._thread = threading.Thread(target=self._serve, daemon=True)
+        self._threads = [threading.Thread(target=self._serve, daemon=True)]
 
     def start(self) -> None:
-        self._thread.start()
+        self._threads[0].start()
 
     def stop(self) -> None:
         self._listener.shutdown(socket.SHUT_RDWR)
-        self._thread.join(WAIT)
+        for thread in self._threads:
+            thread.join(WAIT)
         self._listener.close()
 
     def asked(self, method: str) -> Any:
@@ -71,7 +72,9 @@ class ScriptedDaemon:
                 accepted, _ = self._listener.accept()
             except OSError:
                 return
-            self._talk(Connection(accepted))
+            thread = threading.Thread(target=self._talk, args=[Connection(accepted)], daemon=True)
+            self._threads.append(thread)
+            thread.start()
 
     def _talk(self, connection: Connection) -> None:
         try:

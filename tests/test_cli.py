@@ -9,6 +9,7 @@ import pytest
 
 from supervisor import __version__
 from supervisor.cli import main
+from supervisor.cli.parser import MODULES
 from supervisor.cli.render import cells
 from supervisor.daemon import Options
 from tests.cli_support import Answer, Connection, Message, hang_up, scripted_daemon
@@ -88,6 +89,10 @@ def test_status_of_one_server_tells_by_its_exit_whether_it_is_connected(
         restarts=0,
         odd={"x": 1},
         timeline=[["spawned", 5.0], ["heard", 5.25]],
+        calls={"ok": 3, "tool_error": 1},
+        latency={"p50": 0.001, "p99": 0.2},
+        rss=12_000_000,
+        cpu=1.5,
     )
 
     assert run(tmp_path, {"servers/get": {"result": one}}, "status", "files") == status
@@ -97,6 +102,9 @@ def test_status_of_one_server_tells_by_its_exit_whether_it_is_connected(
     assert shown["exit"].strip().startswith("exit code 1 (")
     assert shown["timeline"].strip() == "spawned +0.00 s, heard +0.25 s"
     assert shown["odd"].strip() == '{"x": 1}'
+    assert shown["calls"].strip() == "3 ok, 1 tool_error"
+    assert shown["latency"].strip() == "p50 1.0 ms, p99 200 ms"
+    assert (shown["rss"].strip(), shown["cpu"].strip()) == ("12 MB", "1.50 s")
     assert shown["restarts"].strip() == "0"
     assert "ago)" in shown["since"]
     assert "(in " in shown["nextTry"]
@@ -213,10 +221,19 @@ def test_a_wrong_command_line_is_an_object_for_programs(capsys: pytest.CaptureFi
     assert json.loads(capsys.readouterr().out)["error"]["code"] == -32602
 
 
-@pytest.mark.parametrize("verb", ["run", "status", "tools", "call", "check", "shutdown", "version"])
+@pytest.mark.parametrize("verb", MODULES)
 def test_every_verb_has_help_with_examples(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([verb, "--help"]) == 0
-    assert f"examples:\n  mcp-supervisor {verb}" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert f"examples:\n  mcp-supervisor {verb}" in shown
+    assert max(map(cells, shown.splitlines())) <= 80
+
+
+def test_the_help_names_every_verb_within_eighty_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help", "status"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines if line.startswith("    ") and line[4] != " "] == list(MODULES)
+    assert max(map(cells, lines)) <= 80
 
 
 def test_run_hands_its_options_to_the_daemon(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from supervisor.cli import main
 from supervisor.cli.call import flatten, progress_line
+from supervisor.surfaces.exchange import Progress
 from tests.cli_support import Answer, Connection, Message, ScriptedDaemon, hang_up, scripted_daemon
 
 SCHEMA = {"properties": {"count": {"type": "integer"}}}
@@ -101,6 +102,10 @@ def test_timeout_and_approval_travel_with_the_call(tmp_path: Path) -> None:
     asked = talk(tmp_path, {}, "call", "demo_x", "--timeout", "2.5", "--approve").daemon.asked("tools/call")
 
     assert asked == {"name": "demo_x", "arguments": {}, "approved": True, "timeout": 2.5}
+
+
+def test_a_call_names_its_agent(tmp_path: Path) -> None:
+    assert talk(tmp_path, {}, "call", "demo_x", "--agent", "a").daemon.asked("tools/call")["agent"] == "a"
 
 
 def test_wrong_words_are_refused_before_anyone_is_asked(capsys: pytest.CaptureFixture[str]) -> None:
@@ -216,16 +221,15 @@ def test_a_terminal_shows_progress_and_wipes_it_away(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("params", "line"),
+    ("progress", "line"),
     [
-        ({"progress": 1}, "1"),
-        ({"progress": 0.5, "total": 1.0}, "0.5/1.0"),
-        ({"progress": 1, "message": 5}, "1"),
-        ({}, ""),
+        (Progress(1, None, None), "1"),
+        (Progress(0.5, 1.0, None), "0.5/1.0"),
+        (Progress(1, None, "half"), "1 half"),
     ],
 )
-def test_progress_is_told_as_far_as_known(params: dict[str, Any], line: str) -> None:
-    assert progress_line(params) == line
+def test_progress_is_told_as_far_as_known(progress: Progress, line: str) -> None:
+    assert progress_line(progress) == line
 
 
 def tools(tmp_path: Path, answer: Mapping[str, Any], *words: str) -> Talk:
@@ -272,6 +276,10 @@ def test_all_shows_what_is_left_out_and_why(tmp_path: Path, capsys: pytest.Captu
     assert "demo_rm   demo    it says readOnlyHint: false" in out
     assert "other_x" not in out
     assert out.endswith("no tools\n")
+
+
+def test_tools_of_an_agent_are_chosen_by_the_daemon(tmp_path: Path) -> None:
+    assert tools(tmp_path, TOOLS, "--agent", "a").daemon.asked("tools/list") == {"agent": "a"}
 
 
 def test_an_incomplete_list_says_who_is_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from supervisor.cli.connection import connect
 from supervisor.errors import DaemonUnreachable
+from supervisor.surfaces.client import SyncClient
 from tests.cli_support import WAIT, Answer, Connection, Message, scripted_daemon
 
 HEAVY = ("anyio", "asyncio", "logging", "mcp", "msgspec", "pydantic", "supervisor.runtime", "uvloop")
@@ -54,7 +54,8 @@ def test_client_verbs_load_nothing_heavy(
 
 def test_ctrl_c_on_a_terminal_cancels_the_call_and_exits_130(tmp_path: Path) -> None:
     def begin(connection: Connection, message: Message) -> None:
-        progress = {"progress": 1, "message": "begun"}
+        token = message["params"]["_meta"]["progressToken"]
+        progress = {"progressToken": token, "progress": 1, "message": "begun"}
         connection.send({"method": "notifications/progress", "params": progress})
 
     terminal, end = os.openpty()
@@ -127,7 +128,7 @@ def test_the_daemon_of_the_session_is_found(environ: Mapping[str, str]) -> None:
     directory = Path(environ["XDG_RUNTIME_DIR"], "mcp-supervisor")
     directory.mkdir(parents=True)
 
-    with scripted_daemon(directory, {}) as daemon, connect(None) as client:
+    with scripted_daemon(directory, {}) as daemon, SyncClient() as client:
         assert client.path == daemon.path
 
 
@@ -136,7 +137,7 @@ def test_the_next_place_is_tried_when_the_first_is_empty(
 ) -> None:
     monkeypatch.setattr("supervisor.core.paths.SYSTEM_SOCKET", str(tmp_path / "control.sock"))
 
-    with scripted_daemon(tmp_path, {}) as daemon, connect(None) as client:
+    with scripted_daemon(tmp_path, {}) as daemon, SyncClient() as client:
         assert client.path == daemon.path
 
 
@@ -146,11 +147,11 @@ def test_a_private_directory_of_somebody_else_is_passed_by(
     stranger = os.getuid() + 1
     monkeypatch.setattr(os, "getuid", lambda: stranger)
     monkeypatch.setattr("supervisor.core.paths.private_directory", lambda uid: str(tmp_path))
-    monkeypatch.setattr("supervisor.cli.connection.private_directory", lambda uid: str(tmp_path))
+    monkeypatch.setattr("supervisor.surfaces.exchange.private_directory", lambda uid: str(tmp_path))
     monkeypatch.setattr("supervisor.core.paths.SYSTEM_SOCKET", str(tmp_path / "none"))
 
     with (
         scripted_daemon(tmp_path, {}),
         pytest.raises(DaemonUnreachable, match=r"no socket at .* or "),
     ):
-        connect(None)
+        SyncClient()

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
-from pathlib import Path
 from typing import TextIO
 
 from supervisor.cli.failures import tell
@@ -61,6 +60,8 @@ def _mend_streams() -> None:
 
 
 def _nowhere() -> TextIO:
+    from pathlib import Path
+
     return Path(os.devnull).open("r+")
 
 

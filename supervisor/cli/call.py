@@ -7,18 +7,15 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from supervisor.cli.arguments import Given, build, needs_schema
-from supervisor.cli.connection import PROMPTLY
+from supervisor.cli.arguments import Given, build, needs_schema, read_words
+from supervisor.cli.grammar import Options, Parser, Verb, seconds
 from supervisor.cli.render import fit, screen_width
 from supervisor.cli.values import array, mapping
 from supervisor.core.printable import one_line, paragraphs
 from supervisor.errors import DONE, FAILED, RefusedByPolicy, SupervisorError, UnknownTool
 from supervisor.surfaces.client import SyncClient
+from supervisor.surfaces.exchange import Progress
 
-LONGEST_CALL = 3600.0
-"""Seconds that the daemon lets a call live at most, unless the configuration says otherwise."""
-GRACE = 10.0
-"""Seconds in which the daemon, which keeps the time itself, says that time is over."""
 CLEAR_LINE = "\r\x1b[K"
 
 
@@ -28,6 +25,44 @@ class Call:
     given: Given
     approved: bool = False
     timeout: float | None = None
+    agent: str | None = None
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("tool", metavar="TOOL", help="public name, as `tools` lists it")
+    parser.add_argument(
+        "rest",
+        nargs="*",
+        metavar="ARGUMENT",
+        help="key=value by the tool's schema, key:=JSON, one JSON object, or - to read it from stdin",
+    )
+    parser.add_argument("--timeout", type=seconds, metavar="SECONDS", help="give up after this long")
+    parser.add_argument("--approve", action="store_true", help="agree to a tool that asks for confirmation")
+    parser.add_argument("--agent", metavar="AGENT", help="call as this agent, with no more than its tools")
+
+
+def call(options: Options) -> int:
+    """Read the words, then call."""
+    given = read_words(options.rest, stdin=sys.stdin)
+    asked = Call(options.tool, given, approved=options.approve, timeout=options.timeout, agent=options.agent)
+    with SyncClient(options.socket) as client:
+        return call_tool(client, asked, as_json=options.json)
+
+
+CALL = Verb(
+    "call",
+    "call a tool and print what it returns",
+    """\
+  mcp-supervisor call demo_time_now zone=Europe/Paris
+  mcp-supervisor call search_find query='two words' limit=5 tags:='["a", "b"]'
+  mcp-supervisor call search_find '{"query": "two words"}'
+  generate-arguments | mcp-supervisor call search_find -
+Control characters are shown escaped; --json gives the result as it was sent.
+""",
+    call,
+    _declare,
+    takes_more=True,
+)
 
 
 def call_tool(client: SyncClient, call: Call, *, as_json: bool) -> int:
@@ -68,38 +103,36 @@ def _arguments(client: SyncClient, call: Call) -> dict[str, Any]:
 
 
 def _input_schema(client: SyncClient, tool: str) -> Mapping[str, Any]:
-    definition = client.request("tools/get", {"name": tool}, timeout=PROMPTLY)["tool"]
+    definition = client.request("tools/get", {"name": tool})["tool"]
     return mapping(definition.get("inputSchema"))
 
 
-def _request(client: SyncClient, call: Call, arguments: Mapping[str, Any]) -> Any:
-    params: dict[str, Any] = {"name": call.tool, "arguments": arguments}
-    if call.approved:
-        params["approved"] = True
-    if call.timeout is not None:
-        params["timeout"] = call.timeout
-    patience = GRACE + (LONGEST_CALL if call.timeout is None else call.timeout)
-    if not sys.stderr.isatty():
-        return client.request("tools/call", params, timeout=patience)
-    params["_meta"] = {"progressToken": "call"}
+def _request(client: SyncClient, call: Call, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    watched = sys.stderr.isatty()
     try:
-        return client.request("tools/call", params, timeout=patience, on_notification=show_progress)
+        return client.call(
+            call.tool,
+            arguments,
+            timeout=call.timeout,
+            approved=call.approved,
+            agent=call.agent,
+            on_progress=show_progress if watched else None,
+        )
     finally:
-        print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
+        if watched:
+            print(CLEAR_LINE, end="", file=sys.stderr, flush=True)
 
 
-def show_progress(method: str, params: Any) -> None:
+def show_progress(progress: Progress) -> None:
     """Rewrite the terminal's last line with how far the call is."""
-    if method == "notifications/progress":
-        line = fit(progress_line(mapping(params)), screen_width() - 1)
-        print(CLEAR_LINE + line, end="", file=sys.stderr, flush=True)
+    line = fit(progress_line(progress), screen_width() - 1)
+    print(CLEAR_LINE + line, end="", file=sys.stderr, flush=True)
 
 
-def progress_line(params: Mapping[str, Any]) -> str:
+def progress_line(progress: Progress) -> str:
     """`3/10 message`, as far as known."""
-    total, message = params.get("total"), params.get("message")
-    done = str(params.get("progress", "")) + ("" if total is None else f"/{total}")
-    return one_line(" ".join(part for part in (done, message) if isinstance(part, str) and part))
+    done = str(progress.progress) + ("" if progress.total is None else f"/{progress.total}")
+    return one_line(f"{done} {progress.message}" if progress.message else done)
 
 
 def _with_advice(error: SupervisorError, advice: str | None) -> SupervisorError:
@@ -113,7 +146,7 @@ def _advice(client: SyncClient, call: Call, error: UnknownTool | RefusedByPolicy
     with suppress(SupervisorError):
         match error:
             case UnknownTool():
-                return _near_names(client, call.tool)
+                return _near_names(client, call)
             case RefusedByPolicy() if not call.approved and _asks_for_approval(client, call.tool):
                 return "repeat with --approve if you agree"
             case _:
@@ -121,14 +154,13 @@ def _advice(client: SyncClient, call: Call, error: UnknownTool | RefusedByPolicy
     return None
 
 
-def _near_names(client: SyncClient, name: str) -> str | None:
+def _near_names(client: SyncClient, call: Call) -> str | None:
     from difflib import get_close_matches
 
-    tools = client.request("tools/list", timeout=PROMPTLY)["tools"]
-    near = get_close_matches(name, [tool["name"] for tool in tools])
+    near = get_close_matches(call.tool, [tool["name"] for tool in client.tools(agent=call.agent)])
     return f"did you mean {', '.join(near)}?" if near else None
 
 
 def _asks_for_approval(client: SyncClient, tool: str) -> bool:
-    known = mapping(client.request("tools/get", {"name": tool}, timeout=PROMPTLY))
+    known = mapping(client.request("tools/get", {"name": tool}))
     return known.get("approval") == "confirm"

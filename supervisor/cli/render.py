@@ -4,8 +4,8 @@ Everything that goes through `table` is escaped there, so a server's words canno
 """
 
 import os
-import shutil
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +13,7 @@ from supervisor.core.printable import one_line
 
 GAP = "  "
 NARROWEST = 40
+NO_TERMINAL = os.terminal_size((80, 24))
 ELLIPSIS = "…"
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -32,7 +33,26 @@ class Column:
 
 def screen_width() -> int:
     """Columns of the terminal; 80 where there is none."""
-    return max(shutil.get_terminal_size((80, 24)).columns, NARROWEST)
+    return max(_from_environment("COLUMNS") or _terminal().columns, NARROWEST)
+
+
+def screen_height() -> int:
+    """Lines of the terminal; 24 where there is none."""
+    return _from_environment("LINES") or _terminal().lines
+
+
+def _from_environment(name: str) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isascii() and text.isdigit() else 0
+
+
+def _terminal() -> os.terminal_size:
+    # What shutil does, without the archive formats that it imports first.
+    try:
+        found = os.get_terminal_size(sys.stdout.fileno())
+    except (OSError, ValueError):
+        return NO_TERMINAL
+    return found if all(found) else NO_TERMINAL
 
 
 def coloured() -> bool:
@@ -102,3 +122,36 @@ def duration(seconds: float) -> str:
         hours, minutes = divmod(whole // MINUTE, 60)
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     return f"{whole // DAY} d"
+
+
+def relative(seconds: float) -> str:
+    """`in 3 s` or `3 s ago`."""
+    return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"
+
+
+def moment(at: float) -> str:
+    """A time of the wall clock, as it is here."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def latency(seconds: float) -> str:
+    """`850 us`, `1.2 ms`, `45 ms`, `1.3 s`: six cells for all that is below a thousand seconds."""
+    for unit, size in (("us", 1e-6), ("ms", 1e-3)):
+        if seconds < 999.5 * size:
+            number = seconds / size
+            return f"{number:.1f} {unit}" if unit == "ms" and number < 9.95 else f"{number:.0f} {unit}"
+    return f"{seconds:.1f} s" if seconds < 99.95 else f"{seconds:.0f} s"
+
+
+def size(number: float) -> str:
+    """Bytes, as `512 B`, `14 MB`, `1.2 GB`."""
+    for unit in ("B", "kB", "MB"):
+        if number < 999.5:
+            return f"{number:.0f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+def rate(number: float) -> str:
+    """How often in a second: `0`, `4.2`, `1234`."""
+    return f"{number:.1f}" if 0 < number < 99.95 else f"{number:.0f}"

@@ -3,54 +3,134 @@
 import json
 import os
 import platform
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Collection
+from contextlib import suppress
 
 from supervisor import __version__
-from supervisor.cli.connection import PROMPTLY
+from supervisor.cli.grammar import Options, Parser, Verb
 from supervisor.core.printable import paragraphs
-from supervisor.errors import BAD_CONFIG, DONE, BadConfig, TimedOut
+from supervisor.errors import BAD_CONFIG, DONE, BadConfig, SupervisorError, TimedOut
 from supervisor.surfaces.client import SyncClient
 
 LONGEST_STOP = 15.0
 """Seconds that a daemon takes to stop at most, its servers' grace included."""
+CHECK_PATIENCE = 5.0
 
 
-def shut_down(client: SyncClient, *, as_json: bool) -> int:
+def _declare_run(parser: Parser) -> None:
+    parser.add_argument(
+        "--config", action="append", default=[], metavar="PATH", help="config file; repeatable"
+    )
+    parser.add_argument("--log-format", choices=("text", "json"), help="form of the log lines (text)")
+    parser.add_argument("--log-level", choices=("debug", "info", "warning", "error"), default="info")
+    parser.add_argument("--loop", choices=("uvloop", "asyncio"), default="uvloop", help="event loop (uvloop)")
+
+
+def run(options: Options) -> int:
+    """Be the daemon."""
+    from supervisor.daemon import Options as DaemonOptions
+    from supervisor.daemon import serve
+
+    return serve(
+        DaemonOptions(
+            config=tuple(options.config),
+            socket=options.socket,
+            log_format=options.log_format or ("json" if options.json else "text"),
+            log_level=options.log_level,
+            loop=options.loop,
+        )
+    )
+
+
+def shut_down(options: Options) -> int:
     """Ask the daemon to stop and wait until it has.
 
     Raises:
         TimedOut: it is still there.
     """
-    answer = client.request("supervisor/shutdown", timeout=PROMPTLY)
-    if not client.wait_closed(timeout=LONGEST_STOP):
-        raise TimedOut(
-            f"cannot see the daemon end within {LONGEST_STOP:g} s; "
-            "a server with a long stopGrace may hold it, see its log"
-        )
-    print(json.dumps(answer) if as_json else "the daemon has stopped")
+    with SyncClient(options.socket) as client:
+        answer = client.request("supervisor/shutdown")
+        if not client.wait_closed(timeout=LONGEST_STOP):
+            raise TimedOut(
+                f"cannot see the daemon end within {LONGEST_STOP:g} s; "
+                "a server with a long stopGrace may hold it, see its log"
+            )
+    print(json.dumps(answer) if options.json else "the daemon has stopped")
     return DONE
 
 
-def check(files: Sequence[str], *, as_json: bool) -> int:
+def _declare_check(parser: Parser) -> None:
+    parser.add_argument("rest", nargs="*", metavar="FILE", help="config files, instead of the usual ones")
+
+
+def check(options: Options) -> int:
     """Print the configuration as the daemon would use it, and what is wrong with it.
 
     Raises:
         BadConfig: a file that was named is not there.
     """
+    from pathlib import Path
+
     from supervisor.core.check import lines, report
     from supervisor.runtime.configfile import config_paths, load
 
-    for file in files:
+    for file in options.rest:
         if not Path(file).exists():
             raise BadConfig(f"cannot check {file}: there is no such file")
-    found = report(load(config_paths(files, os.environ), os.environ))
-    print(json.dumps(found, indent=2) if as_json else paragraphs("\n".join(lines(found))))
+    loaded = load(config_paths(options.rest, os.environ), os.environ)
+    found = report(loaded, public_names=_public_names(options.socket) if loaded.agents else None)
+    print(json.dumps(found, indent=2) if options.json else paragraphs("\n".join(lines(found))))
     return DONE if found["ok"] else BAD_CONFIG
 
 
-def show_version(*, as_json: bool) -> int:
+def _public_names(path: str | None) -> Collection[str] | None:
+    """The names of all tools, those left out included; None when nobody knows them all now."""
+    with suppress(SupervisorError), SyncClient(path) as client:
+        answer = client.request("tools/list", {"all": True}, timeout=CHECK_PATIENCE)
+        if answer["complete"]:
+            return {tool["name"] for tool in (*answer["tools"], *answer["leftOut"])}
+    return None
+
+
+def show_version(options: Options) -> int:
     """Print the version of this program; the daemon is not asked."""
     versions = {"version": __version__, "python": platform.python_version()}
-    print(json.dumps(versions) if as_json else f"mcp-supervisor {__version__} (Python {versions['python']})")
+    if options.json:
+        print(json.dumps(versions))
+    else:
+        print(f"mcp-supervisor {__version__} (Python {versions['python']})")
     return DONE
+
+
+RUN = Verb(
+    "run",
+    "run the daemon in the foreground",
+    """\
+  mcp-supervisor run
+  mcp-supervisor run --config ~/mcp.json --log-level debug
+  mcp-supervisor run --config site.json --config mine.json   (mine shadows site)
+""",
+    run,
+    _declare_run,
+)
+SHUTDOWN = Verb(
+    "shutdown",
+    "stop the daemon and all its servers, and wait until they are gone",
+    "  mcp-supervisor shutdown\n",
+    shut_down,
+)
+CHECK = Verb(
+    "check",
+    "check the configuration and show what the daemon makes of it, without secrets",
+    """\
+  mcp-supervisor check
+  mcp-supervisor check mcp.json && mcp-supervisor reload
+Where a daemon runs, it names the tools of agents that no server has.
+""",
+    check,
+    _declare_check,
+    takes_more=True,
+)
+VERSION = Verb(
+    "version", "print the version of this program", "  mcp-supervisor version --json\n", show_version
+)

@@ -5,7 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from supervisor.cli.connection import PROMPTLY
+from supervisor.cli.grammar import Options, Parser, Verb
 from supervisor.cli.render import (
     DIM,
     GREEN,
@@ -14,10 +14,15 @@ from supervisor.cli.render import (
     Column,
     coloured,
     duration,
+    latency,
+    moment,
     paint,
+    relative,
     screen_width,
+    size,
     table,
 )
+from supervisor.cli.values import mapping
 from supervisor.core.printable import one_line
 from supervisor.errors import DONE, NOT_RUNNING
 from supervisor.surfaces.client import SyncClient
@@ -35,23 +40,46 @@ STATE_COLOURS = {
 Server = Mapping[str, Any]
 
 
-def show_fleet(client: SyncClient, *, as_json: bool) -> int:
+def _declare(parser: Parser) -> None:
+    parser.add_argument("server", nargs="?", metavar="SERVER", help="show all that is known of this one")
+
+
+def show_status(options: Options) -> int:
+    """Print how the servers are, or how one is."""
+    with SyncClient(options.socket) as client:
+        if options.server is None:
+            return _show_fleet(client, as_json=options.json)
+        return _show_server(client, options.server, as_json=options.json)
+
+
+STATUS = Verb(
+    "status",
+    "show how the servers are, the broken ones first",
+    """\
+  mcp-supervisor status
+  mcp-supervisor status github        (exit status 3 unless it is connected)
+  mcp-supervisor status --json | jq -r '.servers[] | select(.exit != null).name'
+""",
+    show_status,
+    _declare,
+)
+
+
+def _show_fleet(client: SyncClient, *, as_json: bool) -> int:
     """Print all servers; that the daemon answers is success, whatever it says of them."""
-    answer = client.request("servers/list", timeout=PROMPTLY)
+    servers = client.servers()
     if as_json:
-        print(json.dumps(answer, indent=2))
+        print(json.dumps({"servers": servers}, indent=2))
         return DONE
-    daemon = client.request("supervisor/info", timeout=PROMPTLY)
-    for line in fleet_lines(
-        answer["servers"], daemon, now=time.time(), width=screen_width(), colour=coloured()
-    ):
+    daemon = client.request("supervisor/info")
+    for line in fleet_lines(servers, daemon, now=time.time(), width=screen_width(), colour=coloured()):
         print(line)
     return DONE
 
 
-def show_server(client: SyncClient, name: str, *, as_json: bool) -> int:
+def _show_server(client: SyncClient, name: str, *, as_json: bool) -> int:
     """Print all that is known of one server; success means that it is connected."""
-    server = client.request("servers/get", {"server": name}, timeout=PROMPTLY)
+    server = client.server(name)
     if as_json:
         print(json.dumps(server, indent=2))
     else:
@@ -73,7 +101,7 @@ def fleet_lines(
         Column("CALLS", right=True),
         Column("NOTE"),
     )
-    rows = [_row(server, now) for server in sorted(servers, key=_broken_first)]
+    rows = [_row(server, now) for server in sorted(servers, key=broken_first)]
     body = table(columns, rows, width=width) if rows else _how_to_begin(daemon)
     problems = [f"problem: {one_line(str(problem))}" for problem in daemon.get("problems", ())]
     return [*body, *([counts(servers)] if rows else []), *problems]
@@ -96,7 +124,8 @@ def server_lines(server: Server, *, now: float, colour: bool) -> list[str]:
     return [f"{label:{width}}  {text}" for label, text in facts.items() if text]
 
 
-def _broken_first(server: Server) -> tuple[bool, str]:
+def broken_first(server: Server) -> tuple[bool, str]:
+    """The key by which servers are sorted: what needs a person, then by name."""
     broken = server["state"] == "unavailable" or str(server.get("phase")).lower() == "backoff"
     return not broken, server["name"]
 
@@ -133,19 +162,28 @@ def _fact(key: str, value: Any, now: float) -> str:
         return ""
     match key, value:
         case "exit", {"reason": str(reason), "at": int() | float() as at}:
-            return f"{one_line(reason)} ({_relative(at - now)})"
+            return f"{one_line(reason)} ({relative(at - now)})"
         case "timeline", [[str(), int() | float() as began], *_]:
             return ", ".join(f"{one_line(word)} +{at - began:.2f} s" for word, at in value)
         case (("since" | "nextTry"), int() | float()):
-            moment = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(value))
-            return f"{moment} ({_relative(value - now)})"
+            return f"{moment(value)} ({relative(value - now)})"
         case _, str():
             return one_line(value)
         case _, [*texts] if all(isinstance(text, str) for text in texts):
             return one_line(", ".join(texts))
         case _:
+            return _figures(key, value)
+
+
+def _figures(key: str, value: Any) -> str:
+    match key, value:
+        case "latency", {"p50": int() | float() as p50, "p99": int() | float() as p99}:
+            return f"p50 {latency(p50)}, p99 {latency(p99)}"
+        case "calls", {}:
+            return ", ".join(f"{number} {outcome}" for outcome, number in mapping(value).items())
+        case "rss", int():
+            return size(value)
+        case "cpu", int() | float():
+            return f"{value:.2f} s"
+        case _:
             return json.dumps(value)
-
-
-def _relative(seconds: float) -> str:
-    return f"in {duration(seconds)}" if seconds > 0 else f"{duration(-seconds)} ago"

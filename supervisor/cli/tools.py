@@ -4,33 +4,55 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from supervisor.cli.connection import PROMPTLY
+from supervisor.cli.grammar import Options, Parser, Verb
 from supervisor.cli.render import DIM, YELLOW, Column, coloured, screen_width, table
 from supervisor.cli.values import mapping
 from supervisor.core.globs import allows
 from supervisor.core.printable import one_line
 from supervisor.errors import DONE
 from supervisor.surfaces.client import SyncClient
+from supervisor.surfaces.exchange import chosen
 
 MARK_COLOURS = {"read-only": DIM, "confirm": YELLOW, "writes": YELLOW}
 
 Definition = Mapping[str, Any]
 
 
-def show_tools(
-    client: SyncClient, patterns: Sequence[str], *, server: str | None, everything: bool, as_json: bool
-) -> int:
+def _declare(parser: Parser) -> None:
+    parser.add_argument("rest", nargs="*", metavar="PATTERN", help="name, glob with *, or !glob to leave out")
+    parser.add_argument(
+        "--all", action="store_true", dest="everything", help="also show tools left out, with the reason"
+    )
+    parser.add_argument("--server", metavar="SERVER", help="only the tools of this server")
+    parser.add_argument("--agent", metavar="AGENT", help="only what this agent may see")
+
+
+def show_tools(options: Options) -> int:
     """Print the tools whose public names the patterns allow; without patterns, all."""
-    asked: dict[str, Any] = {"all": True} if everything else {}
-    if server is not None:
-        asked["server"] = server
-    answer = select(client.request("tools/list", asked, timeout=PROMPTLY), patterns, server)
-    if as_json:
+    asked = chosen(all=options.everything, server=options.server, agent=options.agent)
+    with SyncClient(options.socket) as client:
+        answer = select(client.request("tools/list", asked), options.rest, options.server)
+    if options.json:
         print(json.dumps(answer, indent=2))
         return DONE
     for line in lines(answer, width=screen_width(), colour=coloured()):
         print(line)
     return DONE
+
+
+TOOLS = Verb(
+    "tools",
+    "list the tools under their public names",
+    """\
+  mcp-supervisor tools
+  mcp-supervisor tools 'github_*' '!*delete*'
+  mcp-supervisor tools --all --server github     (also those left out, and why)
+  mcp-supervisor tools --agent researcher        (what that agent sees)
+""",
+    show_tools,
+    _declare,
+    takes_more=True,
+)
 
 
 def select(answer: Mapping[str, Any], patterns: Sequence[str], server: str | None) -> dict[str, Any]:

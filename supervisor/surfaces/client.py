@@ -1,84 +1,65 @@
 """The other end of the control socket, for programs that wait for their answer.
 
-`SyncClient` owns one connection and speaks newline-delimited JSON-RPC 2.0 on it, one request at a time,
-with the standard library alone. Every wait has a bound. It never retries: a call is never sent twice.
+`SyncClient` owns one connection and asks one thing at a time on it, with the standard library alone; it is
+for one thread. Every wait but that for news has a bound. It never retries: a call is never sent twice.
 """
 
-import json
+import math
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from typing import Any, Self, cast
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Self
 
-from supervisor.errors import (
-    BadConfig,
-    Busy,
-    Cancelled,
-    DaemonUnreachable,
-    InvalidParams,
-    InvalidRequest,
-    RefusedByPolicy,
-    ServerDied,
-    ServerUnavailable,
-    SupervisorError,
-    TimedOut,
-    TooLarge,
-    UnknownMethod,
-    UnknownServer,
-    UnknownTool,
+from supervisor.errors import DaemonUnreachable, SupervisorError
+from supervisor.surfaces.exchange import (
+    CHUNK,
+    CONNECT_TIMEOUT,
+    PATIENCE,
+    ConnectionEnded,
+    Incoming,
+    Message,
+    Params,
+    Progress,
+    call_params,
+    call_patience,
+    cancel_line,
+    chosen,
+    find_socket,
+    is_notification,
+    no_account,
+    no_answer,
+    not_sent,
+    notification_line,
+    progress_of,
+    request_line,
+    result_of,
+    typed,
+    unreachable,
 )
 
-CHUNK = 256 * 1024
 SHORTEST_WAIT = 0.001
 """Seconds; a wait of none at all would mean to a socket that it must not block."""
-START_IT = "start it with 'mcp-supervisor run' or 'systemctl start mcp-supervisor'"
-SEE_LOG = "see the daemon's log, and 'mcp-supervisor status'"
+CANCEL_PATIENCE = 1.0
 
-OnNotification = Callable[[str, Any], None]
-
-_KINDS: Mapping[int, type[SupervisorError]] = {
-    kind.code: kind
-    for kind in (
-        SupervisorError,
-        InvalidRequest,
-        UnknownMethod,
-        InvalidParams,
-        UnknownServer,
-        UnknownTool,
-        ServerUnavailable,
-        ServerDied,
-        TimedOut,
-        Cancelled,
-        Busy,
-        RefusedByPolicy,
-        TooLarge,
-        BadConfig,
-    )
-}
-
-
-class ForeignError(SupervisorError):
-    """An error whose code is not ours: a server's own, passed through as it was."""
-
-    def __init__(self, message: str, *, answered_code: int) -> None:
-        super().__init__(message)
-        self.answered_code = answered_code
+OnNotification = Callable[[Message], None]
 
 
 class SyncClient:
-    """A connection to the daemon at `path`; close it, or use it in a `with` statement.
+    """A connection to the daemon at `path`, or at the usual place; close it, or use it in a `with` statement.
 
     Raises:
         DaemonUnreachable: nobody listens there, or this user may not connect.
     """
 
-    def __init__(self, path: str, *, connect_timeout: float = 5.0) -> None:
-        self.path = path
-        self._socket = _connect(path, connect_timeout)
-        self._lines = _Lines()
+    def __init__(self, path: str | None = None, *, connect_timeout: float = CONNECT_TIMEOUT) -> None:
+        self.path = find_socket(path)
+        self._socket = _connect(self.path, connect_timeout)
+        self._incoming = Incoming(self.path)
+        self._messages: deque[Message] = deque()
         self._last_id = 0
+        self._subscriptions: list[Subscription] = []
 
     def __enter__(self) -> Self:
         return self
@@ -87,15 +68,84 @@ class SyncClient:
         self.close()
 
     def close(self) -> None:
-        """End the connection; the daemon cancels what is still in flight on it."""
+        """End the connection and all subscriptions; the daemon cancels what is still in flight on it."""
+        for subscription in self._subscriptions:
+            subscription.close()
         self._socket.close()
+
+    # What people ask for.
+
+    def tools(
+        self, *, agent: str | None = None, patterns: Sequence[str] | None = None, server: str | None = None
+    ) -> list[dict[str, Any]]:
+        """The tools that may be called now: all, or those that the agent and the patterns allow."""
+        asked = chosen(agent=agent, tools=patterns, server=server)
+        tools: list[dict[str, Any]] = self.request("tools/list", asked)["tools"]
+        return tools
+
+    def call(  # noqa: PLR0913 - the parameters of tools/call
+        self,
+        name: str,
+        arguments: Params | None = None,
+        *,
+        timeout: float | None = None,
+        approved: bool = False,
+        agent: str | None = None,
+        patterns: Sequence[str] | None = None,
+        flatten: bool = False,
+        on_progress: Callable[[Progress], None] | None = None,
+    ) -> dict[str, Any]:
+        """What the tool returned: MCP's CallToolResult, or `{error, output}` with `flatten`.
+
+        The daemon ends the call after `timeout` seconds, or after the server's `callTimeout`.
+
+        Raises:
+            SupervisorError: the call did not end in a result; `data["outcome"]` says what is known of it.
+            DaemonUnreachable: the daemon did not answer.
+        """
+        options = {"timeout": timeout, "approved": approved, "agent": agent, "tools": patterns}
+        params = call_params(name, arguments, flatten=flatten, **options)
+        token = self._last_id + 1
+        if on_progress is not None:
+            params["_meta"] = {"progressToken": token}
+
+        def hear(message: Message) -> None:
+            progress = progress_of(message, token)
+            if progress is not None and on_progress is not None:
+                on_progress(progress)
+
+        patience = call_patience(timeout)
+        result: dict[str, Any] = self.request("tools/call", params, timeout=patience, on_notification=hear)
+        return result
+
+    def servers(self) -> list[dict[str, Any]]:
+        """Every configured server and how it is, by name."""
+        servers: list[dict[str, Any]] = self.request("servers/list")["servers"]
+        return servers
+
+    def server(self, name: str) -> dict[str, Any]:
+        """All that is known of one server.
+
+        Raises:
+            UnknownServer: there is none of that name.
+        """
+        server: dict[str, Any] = self.request("servers/get", {"server": name})
+        return server
+
+    def events(self, kinds: Sequence[str] | None = None) -> "Subscription":
+        """The fleet's news from now on; kinds are `transition`, `catalog`, `reload` (the usual) and `log`."""
+        subscription = Subscription(self.path, "events/subscribe", chosen(kinds=kinds))
+        self._subscriptions.append(subscription)
+        return subscription
+
+    # What is asked of the daemon.
 
     def request(
         self,
         method: str,
-        params: Mapping[str, Any] | None = None,
+        params: Params | None = None,
         *,
-        timeout: float,
+        timeout: float = PATIENCE,
         on_notification: OnNotification | None = None,
     ) -> Any:
         """The result of `method`; notifications that come first go to `on_notification`.
@@ -107,32 +157,44 @@ class SyncClient:
             DaemonUnreachable: no answer within `timeout` seconds, or the connection ended.
         """
         deadline = time.monotonic() + timeout
-        self._last_id += 1
-        request_id = self._last_id
-        self._send({"id": request_id, "method": method, "params": params or {}}, deadline)
-        try:
-            reply = self._reply(request_id, deadline, on_notification)
-        except KeyboardInterrupt:
-            self._cancel(request_id)
-            raise
-        except _OutOfTime:
-            self._cancel(request_id)
-            raise DaemonUnreachable(
-                f"cannot get an answer to {method} within {timeout:g} s; {SEE_LOG}"
-            ) from None
-        except _ConnectionEnded as end:
-            raise DaemonUnreachable(f"cannot learn what became of {method}: {end}; {SEE_LOG}") from None
-        if "error" in reply:
-            raise _typed(reply["error"])
-        return reply.get("result")
+        identity = self._ask(method, params, deadline)
+        with self._waiting(method, timeout, {identity}):
+            reply = self._reply({identity}, deadline, on_notification)
+        return result_of(reply)
 
-    def notify(self, method: str, params: Mapping[str, Any], *, timeout: float) -> None:
+    def requests(
+        self, method: str, questions: Sequence[Params], *, timeout: float = PATIENCE
+    ) -> Iterator[tuple[int, Any]]:
+        """Ask several things at once; yields the position of each and its result, or its error, as they come.
+
+        Raises:
+            DaemonUnreachable: some are not answered within `timeout` seconds, or the connection ended.
+        """
+        deadline = time.monotonic() + timeout
+        positions = {self._ask(method, params, deadline): at for at, params in enumerate(questions)}
+        with self._waiting(method, timeout, positions.keys()):
+            while positions:
+                reply = self._reply(positions.keys(), deadline, None)
+                at = positions.pop(reply["id"])
+                yield at, typed(reply["error"]) if "error" in reply else reply.get("result")
+
+    def notify(self, method: str, params: Params, *, timeout: float = PATIENCE) -> None:
         """Send a message that has no answer.
 
         Raises:
             DaemonUnreachable: the daemon does not take it.
         """
-        self._send({"method": method, "params": params}, time.monotonic() + timeout)
+        self._send(method, notification_line(method, params), time.monotonic() + timeout)
+
+    def next_notification(self) -> Message:
+        """The next message that nobody asked for; waits for it as long as it takes.
+
+        Raises:
+            ConnectionEnded: the daemon hung up.
+        """
+        while not is_notification(message := self._message(math.inf)):
+            pass
+        return message
 
     def wait_closed(self, *, timeout: float) -> bool:
         """Whether the daemon ends the connection within `timeout` seconds; what it still sends is dropped."""
@@ -142,15 +204,39 @@ class SyncClient:
                 self._receive(deadline)
         except _OutOfTime:
             return False
-        except _ConnectionEnded:
+        except ConnectionEnded:
             return True
 
-    def _cancel(self, request_id: int) -> None:
-        with suppress(DaemonUnreachable):  # the end of the connection cancels as well
-            self.notify("notifications/cancelled", {"requestId": request_id}, timeout=1.0)
+    # How it works.
 
-    def _send(self, message: Mapping[str, Any], deadline: float) -> None:
-        line = json.dumps({"jsonrpc": "2.0", **message}, allow_nan=False).encode() + b"\n"
+    def _ask(self, method: str, params: Params | None, deadline: float) -> int:
+        self._last_id += 1
+        self._send(method, request_line(self._last_id, method, params), deadline)
+        return self._last_id
+
+    @contextmanager
+    def _waiting(self, method: str, timeout: float, unanswered: Collection[int]) -> Generator[None]:
+        """Take back what is still unanswered when the wait ends otherwise than by an answer."""
+        try:
+            yield
+        except ConnectionEnded as end:
+            raise no_account(method, end) from None
+        except _OutOfTime:
+            self._cancel(unanswered)
+            raise no_answer(method, timeout) from None
+        except SupervisorError:
+            raise
+        except BaseException:
+            self._cancel(unanswered)
+            raise
+
+    def _cancel(self, unanswered: Collection[int]) -> None:
+        deadline = time.monotonic() + CANCEL_PATIENCE
+        with suppress(DaemonUnreachable):  # the end of the connection cancels as well
+            for identity in unanswered:
+                self._send("notifications/cancelled", cancel_line(identity), deadline)
+
+    def _send(self, method: str, line: bytes, deadline: float) -> None:
         try:
             self._socket.settimeout(max(deadline - time.monotonic(), SHORTEST_WAIT))
             self._socket.sendall(line)
@@ -159,75 +245,88 @@ class SyncClient:
             raise
         except OSError as error:
             self.close()
-            why = error.strerror or error
-            raise DaemonUnreachable(f"cannot send {message['method']}: {why}; {SEE_LOG}") from None
+            raise not_sent(method, error) from None
 
     def _reply(
-        self, request_id: int, deadline: float, on_notification: OnNotification | None
-    ) -> dict[str, Any]:
+        self, awaited: Collection[int], deadline: float, on_notification: OnNotification | None
+    ) -> Message:
         while True:
             message = self._message(deadline)
             if "method" in message:
-                if on_notification is not None and "id" not in message:
-                    on_notification(message["method"], message.get("params"))
-            elif message.get("id") == request_id or ("error" in message and message.get("id") is None):
+                if on_notification is not None and is_notification(message):
+                    on_notification(message)
+            elif message.get("id") in awaited:
                 return message
+            elif "error" in message and message.get("id") is None:
+                raise typed(message["error"])
 
-    def _message(self, deadline: float) -> dict[str, Any]:
-        while (line := self._lines.pop()) is None:
-            self._lines.feed(self._receive(deadline))
-        try:
-            message = json.loads(line)
-        except (ValueError, RecursionError):
-            message = None
-        if not isinstance(message, dict):
-            raise DaemonUnreachable(
-                f"cannot understand what answers at {self.path}: it does not speak JSON-RPC; "
-                "check that --socket names the control socket of mcp-supervisor"
-            )
-        return cast("dict[str, Any]", message)
+    def _message(self, deadline: float) -> Message:
+        while not self._messages:
+            self._messages.extend(self._incoming.feed(self._receive(deadline)))
+        return self._messages.popleft()
 
     def _receive(self, deadline: float) -> bytes:
         remaining = deadline - time.monotonic()
         if remaining <= 0:
             raise _OutOfTime
-        self._socket.settimeout(remaining)
         try:
+            self._socket.settimeout(None if remaining == math.inf else remaining)
             chunk = self._socket.recv(CHUNK)
         except TimeoutError:
             raise _OutOfTime from None
         except OSError as error:
-            raise _ConnectionEnded(f"the connection to the daemon broke ({error.strerror})") from None
+            raise ConnectionEnded(f"the connection to the daemon broke ({error.strerror})") from None
         if not chunk:
-            raise _ConnectionEnded("the daemon closed the connection")
+            raise ConnectionEnded("the daemon closed the connection")
         return chunk
+
+
+class Subscription:
+    """A request that is answered and then followed by news, on a connection of its own; iterate over them.
+
+    They end when this is closed, or the client that made it. A reader that is too slow loses the oldest, and
+    is told with `{"kind": "lost", "count": n}`.
+    """
+
+    def __init__(self, path: str | None, method: str, params: Params) -> None:
+        self._method = method
+        self._early: deque[Message] = deque()
+        self._connection = SyncClient(path)
+        try:
+            self.answer: Any = self._connection.request(method, params, on_notification=self._early.append)
+        except BaseException:
+            self.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> dict[str, Any]:
+        """Wait for the next piece of news.
+
+        Raises:
+            DaemonUnreachable: the daemon is gone.
+        """
+        try:
+            message = self._early.popleft() if self._early else self._connection.next_notification()
+        except ConnectionEnded as end:
+            raise DaemonUnreachable(f"cannot hear more of {self._method}: {end}") from None
+        news: dict[str, Any] = message.get("params", {})
+        return news
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._connection.close()
 
 
 class _OutOfTime(Exception):
     """The deadline came before the answer."""
-
-
-class _ConnectionEnded(Exception):
-    """The daemon hung up."""
-
-
-class _Lines:
-    """Bytes in, lines out; the parts of a long line are joined once."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self._whole: deque[bytes] = deque()
-
-    def feed(self, chunk: bytes) -> None:
-        first, *rest = chunk.split(b"\n")
-        self._parts.append(first)
-        if rest:
-            self._whole.append(b"".join(self._parts))
-            self._whole.extend(rest[:-1])
-            self._parts = [rest[-1]]
-
-    def pop(self) -> bytes | None:
-        return self._whole.popleft() if self._whole else None
 
 
 def _connect(path: str, timeout: float) -> socket.socket:
@@ -237,34 +336,5 @@ def _connect(path: str, timeout: float) -> socket.socket:
         connection.connect(path)
     except OSError as error:
         connection.close()
-        raise DaemonUnreachable(f"cannot reach the daemon: {_why_unreachable(path, error)}") from None
+        raise unreachable(path, error) from None
     return connection
-
-
-def _why_unreachable(path: str, error: OSError) -> str:
-    match error:
-        case FileNotFoundError():
-            return f"there is no socket at {path}; {START_IT}, or say with --socket where it is"
-        case ConnectionRefusedError():
-            return f"nobody listens at {path}, the last daemon there is gone; {START_IT}"
-        case PermissionError():
-            return f"this user may not open {path}; run this as the daemon's user or join its group"
-        case TimeoutError() | BlockingIOError():
-            return f"it does not take connections at {path} now; try again, or look at its log"
-        case _:
-            return f"{path}: {error.strerror or error}; check --socket"
-
-
-def _typed(error: Any) -> SupervisorError:
-    """The error as its type, with all its data."""
-    fields = cast("dict[str, Any]", error) if isinstance(error, dict) else {}
-    code, message = fields.get("code"), str(fields.get("message") or f"cannot do that: {error!r}")
-    kind = _KINDS.get(code) if isinstance(code, int) else None
-    if kind is None:
-        typed: SupervisorError = ForeignError(message, answered_code=code if isinstance(code, int) else 0)
-    else:
-        typed = kind(message)
-    answered = fields.get("data")
-    if answered is not None:
-        typed.data = answered if isinstance(answered, dict) else {"data": answered}
-    return typed

@@ -13,7 +13,8 @@ import pytest
 
 from supervisor import errors
 from supervisor.errors import DaemonUnreachable, ServerUnavailable, SupervisorError
-from supervisor.surfaces.client import ForeignError, SyncClient
+from supervisor.surfaces.client import SyncClient
+from supervisor.surfaces.exchange import ForeignError
 from tests.cli_support import Answer, Connection, Message, hang_up, say_nothing, scripted_daemon
 
 
@@ -116,13 +117,13 @@ def test_notifications_are_handed_over_and_other_messages_are_passed_by(tmp_path
         connection.send({"method": "notifications/progress", "params": {"progress": 1}})
         connection.send({"id": message["id"], "result": "mine"})
 
-    heard: list[tuple[str, Any]] = []
+    heard: list[Message] = []
     with scripted_daemon(tmp_path, {"ask": answer}) as daemon, SyncClient(daemon.path) as client:
-        result = client.request("ask", timeout=5.0, on_notification=lambda *said: heard.append(said))
+        result = client.request("ask", timeout=5.0, on_notification=heard.append)
         unheard = client.request("ask", timeout=5.0)
 
     assert (result, unheard) == ("mine", "mine")
-    assert heard == [("notifications/progress", {"progress": 1})]
+    assert heard == [{"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": 1}}]
 
 
 def test_a_large_answer_arrives_whole(tmp_path: Path) -> None:

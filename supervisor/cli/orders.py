@@ -1,0 +1,103 @@
+"""`start`, `stop`, `restart`, `enable` and `disable`: what the servers shall do.
+
+All servers that were named are told at once; each is reported when it is so.
+"""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from supervisor.cli.failures import as_object, tell
+from supervisor.cli.grammar import Options, Parser, Verb
+from supervisor.cli.render import coloured, paint
+from supervisor.cli.status import STATE_COLOURS
+from supervisor.core.printable import one_line
+from supervisor.errors import DONE, FAILED, SupervisorError
+from supervisor.surfaces.client import SyncClient
+
+LONGEST_ORDER = 3600.0
+"""Seconds; how long a start or a stop may take is for each server's own settings to say."""
+UP = ("connected", "idle")
+DOWN = ("stopped", "disabled")
+AFTERWARDS: Mapping[str, Sequence[str]] = {
+    "start": UP,
+    "stop": DOWN,
+    "restart": UP,
+    "enable": UP,
+    "disable": DOWN,
+}
+"""In which states an order has been carried out."""
+
+
+def _declare(parser: Parser) -> None:
+    parser.add_argument("rest", nargs="+", metavar="SERVER", help="name of a server, as `status` lists it")
+    parser.add_argument(
+        "--no-wait", action="store_false", dest="wait", help="do not wait until it is so, only ask for it"
+    )
+
+
+def give(order: str, options: Options) -> int:
+    """Tell every server that was named; the exit status is that of the worst."""
+    names = list(dict.fromkeys(options.rest))
+    questions = [{"server": name, "wait": options.wait} for name in names]
+    answers: dict[str, Any] = {}
+    status = DONE
+    with SyncClient(options.socket) as client:
+        for at, answer in client.requests(f"servers/{order}", questions, timeout=LONGEST_ORDER):
+            failure = isinstance(answer, SupervisorError)
+            answers[names[at]] = {"error": as_object(answer)} if failure else answer
+            failed = _judge(order, answer, wait=options.wait)
+            if not options.json:
+                _report(names[at], answer, failed=failed != DONE)
+            status = max(status, failed)
+    if options.json:
+        print(json.dumps({"servers": {name: answers[name] for name in names}}, indent=2))
+    return status
+
+
+def _judge(order: str, answer: Any, *, wait: bool) -> int:
+    if isinstance(answer, SupervisorError):
+        return answer.exit_status
+    return FAILED if wait and answer["state"] not in AFTERWARDS[order] else DONE
+
+
+def _report(name: str, answer: Any, *, failed: bool) -> None:
+    if isinstance(answer, SupervisorError):
+        tell(answer, as_json=False)
+        return
+    state = paint(answer["state"], STATE_COLOURS.get(answer["state"]) if coloured() else None)
+    reason = f" ({one_line(answer['reason'])})" if failed else ""
+    print(f"{one_line(name)}: {state}{reason}", file=sys.stderr if failed else sys.stdout, flush=True)
+
+
+def _verb(order: str, purpose: str, examples: str) -> Verb:
+    return Verb(order, purpose, examples, partial(give, order), _declare, takes_more=True)
+
+
+START = _verb(
+    "start",
+    "start servers, and wait until they are connected",
+    "  mcp-supervisor start github\n  mcp-supervisor start github files --no-wait\n",
+)
+STOP = _verb(
+    "stop",
+    "stop servers until they are started again, and wait until they are gone",
+    "  mcp-supervisor stop github\n",
+)
+RESTART = _verb(
+    "restart",
+    "stop servers and start them again",
+    "  mcp-supervisor restart github\n",
+)
+ENABLE = _verb(
+    "enable",
+    "start servers that the configuration disables; this is remembered",
+    "  mcp-supervisor enable context7\n",
+)
+DISABLE = _verb(
+    "disable",
+    "stop servers and keep them stopped, over restarts of the daemon too",
+    "  mcp-supervisor disable github\n",
+)
