@@ -62,6 +62,8 @@ class Endpoint:
 
     url: Text
     headers: Mapping[str, Text]
+    ca_file: str | None = None
+    """Certificates to trust beside the system's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,7 @@ class _Filling:
         headers = self._concealed(entry.headers, "header")
         if not self.missing:
             self._check_endpoint(url, headers)
-        return Endpoint(url, headers)
+        return Endpoint(url, headers, None if entry.ca_file is None else self._absolute(entry.ca_file))
 
     def _check_endpoint(self, url: Text, headers: Mapping[str, Text]) -> None:
         try:

@@ -12,13 +12,14 @@ import hashlib
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from types import FrameType
 
 import anyio
 
 from supervisor.runtime import proctable
+from supervisor.runtime.census import Census
 from supervisor.runtime.process import signal_process
 from supervisor.runtime.proctable import Entry
 
@@ -65,6 +66,7 @@ class Orphans:
         self._instance = instance
         self._daemon = f"{me.pid}-{me.started}"
         self._serial = 0
+        self.census = Census()
         self.leaders: set[int] = set()
         """The children that somebody else waits for; `reap` leaves them alone."""
 
@@ -109,25 +111,25 @@ class Orphans:
         """
         mine, known = str(token).encode(), set(remembered)
 
-        def left() -> list[Entry]:
-            return [
-                found
-                for found in proctable.descendants(os.getpid())
-                if (found.pid, found.started) in known
-                or proctable.environment_value(found.pid, TOKEN_NAME.encode()) == mine
-            ]
+        async def left() -> list[Entry]:
+            marked = await self.census.with_token(TOKEN_NAME.encode(), mine)
+            return marked + [found for pid, at in known if (found := _same(pid, at)) and found not in marked]
 
         return await self._kill(left)
 
     async def sweep_all(self) -> int:
         """Kill every descendant that is left; for the very end."""
-        return await self._kill(lambda: proctable.descendants(os.getpid()))
 
-    async def _kill(self, left: Callable[[], list[Entry]]) -> int:
+        async def left() -> list[Entry]:
+            return (await self.census.taken()).below(os.getpid())
+
+        return await self._kill(left)
+
+    async def _kill(self, left: Callable[[], Awaitable[list[Entry]]]) -> int:
         killed: set[tuple[int, int]] = set()
         # A process may fork while we look, so look again until nothing is found.
         for _ in range(_ROUNDS):
-            found = left()
+            found = await left()
             if not found:
                 break
             for process in found:
@@ -165,3 +167,9 @@ class Orphans:
             and token.startswith(theirs)
             and not token.startswith(ours)
         ]
+
+
+def _same(pid: int, started: int) -> Entry | None:
+    """The process with that pid, if it is alive and still the one that started then."""
+    found = proctable.entry(pid)
+    return found if found is not None and found.started == started and not found.zombie else None

@@ -40,6 +40,11 @@ class ChildInput:
         self.write = transport.write
 
     @property
+    def closed(self) -> bool:
+        """Whether the child, or we, have closed it."""
+        return self._transport.is_closing()
+
+    @property
     def backlog(self) -> int:
         """Bytes that the child has not taken yet; beyond every limit once it takes nothing any more."""
         return sys.maxsize if self._transport.is_closing() else self._transport.get_write_buffer_size()

@@ -22,6 +22,7 @@ import anyio
 
 from supervisor.core.phases import End
 from supervisor.runtime import proctable
+from supervisor.runtime.census import Census
 
 
 class CannotStart(Exception):
@@ -79,7 +80,9 @@ def death_signal_prefix() -> tuple[str, ...]:
     return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
 
 
-def spawn(command: Command, *, prefix: Sequence[str] = ()) -> "tuple[Child, Pipes]":
+def spawn(
+    command: Command, *, prefix: Sequence[str] = (), census: Census | None = None
+) -> "tuple[Child, Pipes]":
     """Start the command. Call this from the main thread only: the death signal is tied to the thread.
 
     Raises:
@@ -103,7 +106,7 @@ def spawn(command: Command, *, prefix: Sequence[str] = ()) -> "tuple[Child, Pipe
         on_failure.pop_all()
     for descriptor in (stdin[0], stdout[1], stderr[1]):
         os.close(descriptor)
-    return Child(process), Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
+    return Child(process, census or Census()), Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
 
 
 def _pipe(on_failure: contextlib.ExitStack) -> tuple[int, int]:
@@ -116,8 +119,8 @@ def _pipe(on_failure: contextlib.ExitStack) -> tuple[int, int]:
 class Child:
     """One process that we started, and its group."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]") -> None:
-        self._process = process
+    def __init__(self, process: "subprocess.Popen[bytes]", census: Census) -> None:
+        self._process, self._census = process, census
         self._pidfd = os.pidfd_open(process.pid)
         self._status: End | None = None
         self._reaped = False
@@ -145,22 +148,22 @@ class Child:
         if not self._reaped:
             signal_group(self.pid, number)
 
-    def group_is_empty(self) -> bool:
+    async def group_is_empty(self) -> bool:
         """Whether nothing of the group is alive any more, the leader included."""
-        return not proctable.members(self.pid)
+        return not (await self._census.taken()).group(self.pid)
 
     async def emptied(self) -> None:
         """Wait until the group is empty; there is no event for that, so past the leader's exit we poll."""
         await self.exited()
         pause = 0.002
-        while not self.group_is_empty():
+        while not await self.group_is_empty():
             await anyio.sleep(pause)
             pause = min(pause * 2, 0.05)
 
     def reap(self) -> None:
         """Let go of the dead leader; its number may be used again after this.
 
-        One that the kernel still holds is left to whoever reaps adopted children: waiting would stop the loop.
+        One that the kernel still holds is left to whoever reaps the adopted: waiting would stop the loop.
         """
         if self._reaped:
             return

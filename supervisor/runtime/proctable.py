@@ -54,11 +54,6 @@ def everything() -> Iterator[Entry]:
             yield found
 
 
-def members(group: int) -> list[Entry]:
-    """The living processes of a group; zombies are not alive."""
-    return [found for found in everything() if found.group == group and not found.zombie]
-
-
 def children_of_ours() -> list[int]:
     """Our own direct children."""
     return children(os.getpid())

@@ -121,7 +121,7 @@ class StdioRun:
         """A new child that is known as ours until it is reaped."""
         command = self._program.command
         command = Command(command.argv, {**command.env, TOKEN_NAME: str(self._token)}, command.cwd)
-        self._child, pipes = spawn(command, prefix=self._host.prefix)
+        self._child, pipes = spawn(command, prefix=self._host.prefix, census=self._host.orphans.census)
         self._host.orphans.leaders.add(self._child.pid)
         try:
             yield self._child, pipes
@@ -133,7 +133,7 @@ class StdioRun:
     async def _clear_away(self, child: Child) -> None:
         """Leave nothing of this child: first the group, then whatever left it."""
         with anyio.move_on_after(_LAST_RESORT):
-            if not child.group_is_empty():
+            if not await child.group_is_empty():
                 child.signal(signal.SIGKILL)
                 await child.emptied()
             swept = await self._host.orphans.sweep(self._token, self._remembered)
@@ -153,7 +153,7 @@ class StdioRun:
     async def _gone(self, child: Child, report: Callable[[Event], None]) -> End:
         end = await child.exited()
         await self.talk.ended(end)
-        if not child.group_is_empty():
+        if not await child.group_is_empty():
             report(Lost(self._number, f"{end.detail}, but its group lives on"))
             await child.emptied()
         return end

@@ -6,6 +6,7 @@ server, notifications, noise) to its owner. `PipeWire` turns chunks from a child
 MCP: era, listing and stamping are the session's. The other wire is in `httpwire`.
 """
 
+import contextlib
 from collections.abc import Callable
 from typing import Protocol
 
@@ -43,6 +44,9 @@ class Output(Protocol):
 
     @property
     def backlog(self) -> int: ...
+
+    @property
+    def closed(self) -> bool: ...
 
 
 class NotSent(Exception):
@@ -125,13 +129,12 @@ class PipeWire:
 
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification; a server that is gone or takes nothing does not get it."""
-        if self._lost is None and self._output is not None and self._output.backlog <= self._limit:
-            self._output.write(framed(self._framing, notification_line(method, params)))
+        self.answer(notification_line(method, params))
 
     def answer(self, line: bytes) -> None:
-        """Send an answer to a request of the server's."""
-        if self._lost is None and self._output is not None and self._output.backlog <= self._limit:
-            self._output.write(framed(self._framing, line))
+        """Send an answer to a request of the server's, under the same terms."""
+        with contextlib.suppress(NotSent):
+            self._writable().write(framed(self._framing, line))
 
     def forget(self, number: int) -> bool:
         """Do not wait for that answer any more; tells whether it was still awaited."""
@@ -171,11 +174,14 @@ class PipeWire:
             self._on_noise(line)
 
     def _writable(self) -> Output:
+        output = self._output
         if self._lost is not None:
             raise NotSent(f"it {self._lost.detail}")
-        if self._output is None or self._output.backlog > self._limit:
+        if output is None or output.closed:
+            raise NotSent("its standard input is closed")
+        if output.backlog > self._limit:
             raise NotSent("it does not read its standard input")
-        return self._output
+        return output
 
 
 def deliver(line: bytes, message: Message, waiting: Waiting) -> None:

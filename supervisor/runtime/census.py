@@ -1,0 +1,76 @@
+"""One look at all processes, shared by everyone who needs one at the moment.
+
+Whether a group is empty, and what escaped from it, can only be learned by looking at `/proc`. When fifty
+servers end together they ask together; a look that began after a question answers it, whoever asked for it.
+"""
+
+import os
+
+import anyio.lowlevel
+
+from supervisor.runtime import proctable
+from supervisor.runtime.proctable import Entry
+
+
+class Snapshot:
+    """The living processes of one moment."""
+
+    def __init__(self, entries: list[Entry]) -> None:
+        self._by_group: dict[int, list[Entry]] = {}
+        self._by_parent: dict[int, list[Entry]] = {}
+        for found in entries:
+            self._by_parent.setdefault(found.parent, []).append(found)
+            if not found.zombie:
+                self._by_group.setdefault(found.group, []).append(found)
+
+    def group(self, number: int) -> list[Entry]:
+        """The members of a process group."""
+        return self._by_group.get(number, [])
+
+    def below(self, root: int) -> list[Entry]:
+        """The descendants of a process."""
+        tree: list[Entry] = []
+        todo = [root]
+        while todo:
+            for found in self._by_parent.get(todo.pop(), ()):
+                todo.append(found.pid)
+                if not found.zombie:
+                    tree.append(found)
+        return tree
+
+
+class Census:
+    """Takes snapshots, and remembers the tokens of those it has seen."""
+
+    def __init__(self) -> None:
+        self._looks = 0
+        self._latest = Snapshot([])
+        self._tokens: dict[tuple[int, int], bytes | None] = {}
+
+    async def taken(self) -> Snapshot:
+        """A snapshot that was taken after this was called."""
+        asked = self._looks
+        await anyio.lowlevel.checkpoint()
+        if self._looks == asked:
+            self._look()
+        return self._latest
+
+    def _look(self) -> None:
+        entries = list(proctable.everything())
+        living = {(found.pid, found.started) for found in entries}
+        self._tokens = {key: token for key, token in self._tokens.items() if key in living}
+        self._latest = Snapshot(entries)
+        self._looks += 1
+
+    async def with_token(self, name: bytes, value: bytes) -> list[Entry]:
+        """Our living descendants that were started with that value in their environment."""
+        snapshot = await self.taken()
+        return [found for found in snapshot.below(os.getpid()) if self._token(found, name) == value]
+
+    def _token(self, process: Entry, name: bytes) -> bytes | None:
+        """What a process was started with; read once, as it does not change but by exec."""
+        key = (process.pid, process.started)
+        token = self._tokens.get(key)
+        if token is None:
+            token = self._tokens[key] = proctable.environment_value(process.pid, name)
+        return token

@@ -1,0 +1,161 @@
+"""Noticing that the configuration changed on disk, and asking for a reload.
+
+Directories are watched and not files, because most programs save by renaming a new file over the old one,
+and Kubernetes by swapping a link. What happened there is only a hint to look: whether to reload is decided
+by comparing every file that was read last with what is there now, so that a log beside the configuration
+reloads nothing and no change is missed, whenever it came. What the files mean is not known here.
+"""
+
+import logging
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import anyio
+from anyio.to_thread import run_sync
+
+# The documented low-level interface: unlike `awatch`, it is armed as soon as it exists, so that what
+# happens between arming and looking is not lost, and a cancelled wait ends within a step.
+from watchfiles._rust_notify import RustNotify
+
+from supervisor.errors import SupervisorError
+from supervisor.runtime.configfile import fingerprint
+from supervisor.runtime.reload import Reloader
+
+logger = logging.getLogger(__name__)
+
+_QUIET = 50
+"""Milliseconds without news after which a burst counts as over ..."""
+_LONGEST_BURST = 200
+"""... and after which it is looked at in any case."""
+_UNASKED = 5_000
+"""Milliseconds after which to look unasked: some file systems tell nothing, and a directory far above the
+file may be moved."""
+_POLL = 1.0
+"""Seconds between two looks where the system does not tell of changes."""
+_MAX_LINKS = 40
+
+
+class Watcher:
+    """Has the configuration reloaded whenever what it was made of has changed."""
+
+    def __init__(
+        self, reloader: Reloader, find: Callable[[], Collection[Path]], *, places: Iterable[Path]
+    ) -> None:
+        self._reloader = reloader
+        self._find = find
+        """The configuration files to be read as things are."""
+        self._places = frozenset(places)
+        """Where such a file may yet appear."""
+        self._polls = False
+
+    async def run(self) -> None:
+        """Watch and reload, until cancelled."""
+        while True:
+            directories = await run_sync(directories_of, self._files())
+            with self._listening(directories) as notifier:
+                await self._follow(directories, notifier)
+
+    async def _follow(self, directories: frozenset[Path], notifier: RustNotify | None) -> None:
+        """Reload on every change, until other directories have to be watched."""
+        while True:
+            if await run_sync(self._differs, self._reloader.seen):
+                await self._reload()
+            if directories != await run_sync(directories_of, self._files()):
+                return
+            await _news(notifier)
+
+    def _files(self) -> frozenset[Path]:
+        return self._places.union(map(Path, self._reloader.seen))
+
+    def _differs(self, seen: Mapping[str, str]) -> bool:
+        """Whether a file is not as it was read, or another one is to be read."""
+        if any(fingerprint(Path(path)) != then for path, then in seen.items()):
+            return True
+        return any(str(path) not in seen for path in self._find())
+
+    async def _reload(self) -> None:
+        with suppress(SupervisorError):  # the reloader has said what is wrong
+            await self._reloader.reload()
+
+    @contextmanager
+    def _listening(self, directories: Iterable[Path]) -> Generator[RustNotify | None]:
+        """What tells of changes in these directories; None when nothing can."""
+        try:
+            notifier = RustNotify([*map(str, directories)], False, False, 0, False, True)  # noqa: FBT003 - its signature
+        except (OSError, RuntimeError) as error:
+            self._say_once(error)
+            yield None
+            return
+        with notifier:
+            yield notifier
+
+    def _say_once(self, error: Exception) -> None:
+        if not self._polls:
+            self._polls = True
+            logger.warning(
+                "cannot be told of changes to the configuration, so it is looked at every %g s: %s; "
+                "raise fs.inotify.max_user_instances and fs.inotify.max_user_watches",
+                _POLL,
+                error,
+            )
+
+
+async def _news(notifier: RustNotify | None) -> None:
+    """Wait until something may have changed, and has been quiet since."""
+    if notifier is None:
+        await anyio.sleep(_POLL)
+        return
+    over = anyio.Event()
+
+    async def end_with_us() -> None:
+        # The thread cannot be cancelled; it asks this event at every step.
+        try:
+            await anyio.sleep_forever()
+        finally:
+            over.set()
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(end_with_us)
+        await run_sync(notifier.watch, _LONGEST_BURST, _QUIET, _UNASKED, over)
+        tg.cancel_scope.cancel()
+
+
+def directories_of(files: Iterable[Path]) -> frozenset[Path]:
+    """The directories in which something must happen before one of the files is another."""
+    return frozenset(directory for file in files for directory in _on_the_way(file))
+
+
+def _on_the_way(file: Path) -> Iterator[Path]:
+    """The directory of every link that leads to the file, and the last directory that is there."""
+    here = Path("/")
+    ahead = list(reversed(file.absolute().parts[1:]))
+    links = 0
+    while ahead:
+        name = ahead.pop()
+        step = here.parent if name == ".." else here / name
+        target = _target(step)
+        if target is not None and links < _MAX_LINKS:
+            links += 1
+            yield here
+            here = Path("/") if target.is_absolute() else here
+            ahead += reversed(target.parts[1:] if target.is_absolute() else target.parts)
+        elif ahead and _is_directory(step):
+            here = step
+        else:
+            yield here
+            return
+
+
+def _target(step: Path) -> Path | None:
+    try:
+        return step.readlink()
+    except OSError:
+        return None
+
+
+def _is_directory(step: Path) -> bool:
+    try:
+        return step.is_dir()
+    except OSError:
+        return False
