@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: install run test test-system lint types layers unit docs lock clean help
+.PHONY: install run test test-system lint types layers unit docs bench lock clean help
 
 help: ## Say what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -45,7 +45,8 @@ layers: $(VENV)/.dev ## Who may import whom.
 
 unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m "not system"
+	$(BIN)/coverage run -m pytest -m "not system" -n 2 --ignore tests/e2e
+	$(BIN)/coverage run -m pytest -m "not system" tests/e2e
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include="supervisor/core/*" --fail-under=100
@@ -58,6 +59,9 @@ docs: $(VENV)/.dev ## Regenerate what is generated: the lifecycle diagram, the s
 	$(BIN)/python tools/diagram.py --write
 	$(BIN)/python tools/schema.py
 	$(BIN)/python tools/api_docs.py --write
+
+bench: $(VENV)/.dev ## Figures, as ratios to a program that holds the child's pipes itself.
+	$(BIN)/python -m bench
 
 lock: $(VENV)/.dev ## Resolve the lock files anew.
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
