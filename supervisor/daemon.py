@@ -9,6 +9,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -29,11 +30,12 @@ from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.memory import Memory, state_directory
 from supervisor.runtime.orphans import Orphans, become_subreaper, instance_of
 from supervisor.runtime.process import death_signal_prefix
-from supervisor.runtime.reload import Reloader
 from supervisor.runtime.stdio import Host
+from supervisor.runtime.systemd import Given, Notifier, control_listener, take
 from supervisor.runtime.watch import Watcher
 from supervisor.surfaces.control import Control
 from supervisor.surfaces.endpoint import listening
+from supervisor.surfaces.presence import AnnouncedReloader, Presence
 from supervisor.surfaces.service import Service
 
 logger = logging.getLogger(__name__)
@@ -57,6 +59,7 @@ def serve(options: Options) -> int:
     if sys.platform != "linux":
         logger.error("cannot run here: the daemon needs Linux (pidfd, subreaper); clients work anywhere")
         return FAILED
+    given = take(os.environ, pid=os.getpid())
     memory = _memory()
 
     def find() -> tuple[Path, ...]:
@@ -70,10 +73,10 @@ def serve(options: Options) -> int:
     if loaded.unreadable:
         return BAD_CONFIG
     try:
-        path = control_socket(options.socket, os.environ, uid=os.getuid(), configured=loaded.settings.socket)
+        place = _place(options, given, loaded)
 
         async def live() -> None:
-            daemon = _Daemon(loaded, read, path, memory)
+            daemon = _Daemon(loaded, read, place, memory)
             places = config_places(options.config, os.environ)
             await daemon.main(Watcher(daemon.reloader, find, places=places))
 
@@ -82,6 +85,28 @@ def serve(options: Options) -> int:
         logger.error("%s", exc)
         return exc.exit_status
     return DONE
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where the daemon is met, and who may come."""
+
+    path: str
+    listener: socket.socket | None
+    """Opened for us by systemd."""
+    given: Given
+
+
+def _place(options: Options, given: Given, loaded: Loaded) -> _Place:
+    """Raises: BadConfig, when no socket can be where it should be."""
+    listener = control_listener(given.sockets)
+    if listener is not None:
+        if options.socket is None and "MCP_SUPERVISOR_SOCKET" not in os.environ:
+            return _Place(str(listener.getsockname()), listener, given)
+        logger.warning("not listening at systemd's socket: another one was chosen")
+        listener.close()
+    path = control_socket(options.socket, os.environ, uid=os.getuid(), configured=loaded.settings.socket)
+    return _Place(path, None, given)
 
 
 def _report(loaded: Loaded) -> None:
@@ -105,17 +130,19 @@ def _memory() -> Memory:
 class _Daemon:
     """One life of the daemon."""
 
-    def __init__(self, loaded: Loaded, read: Callable[[], Loaded], path: str, memory: Memory) -> None:
-        self._path, self._memory = path, memory
+    def __init__(self, loaded: Loaded, read: Callable[[], Loaded], place: _Place, memory: Memory) -> None:
+        self._place, self._path, self._memory = place, place.path, memory
         self._end = anyio.Event()
         self._bus = Bus()
-        self._orphans = Orphans(instance_of(path))
+        self._orphans = Orphans(instance_of(place.path))
         host = Host(self._orphans, memory, death_signal_prefix())
         self._fleet = Fleet(loaded, host, dict(os.environ), self._bus)
-        self.reloader = Reloader(self._fleet, loaded, read, self._bus)
+        self._notifier = Notifier(place.given.notify_address)
+        self.reloader = AnnouncedReloader(self._fleet, loaded, read, self._bus)
+        self.reloader.notifier = self._notifier
 
     async def main(self, watcher: Watcher) -> None:
-        with listening(self._path) as listener:
+        with listening(self._path, self._place.listener) as listener:
             if not become_subreaper():
                 logger.warning("cannot become the subreaper: what leaves its process group may be missed")
             service = Service(
@@ -128,23 +155,31 @@ class _Daemon:
                 started_at=time.time(),
                 shut_down=self._end.set,
             )
-            control = Control(service, self.reloader.loaded.settings.limits)
+            settings = self.reloader.loaded.settings
+            control = Control(service, settings.limits)
+            if self._place.listener is not None:
+                control.admits = _whom_the_file_lets_in
+            presence = Presence(control, self._notifier, self._place.given.watchdog)
 
             def retune(news: News) -> None:
                 if isinstance(news, ReloadEvent):
                     control.limits = self.reloader.loaded.settings.limits
 
-            self._bus.subscribe(retune)
-            async with control.serving(listener), anyio.create_task_group() as tg:
+            self._bus.subscribe(retune, lines=False)
+            async with (
+                control.serving(listener),
+                presence.serving(settings.http),
+                anyio.create_task_group() as tg,
+            ):
                 tg.start_soon(self._orphans.watch)
                 tg.start_soon(self._heed_signals, tg)
                 async with self._fleet.running():
-                    await self._run(watcher)
+                    await self._run(watcher, presence)
                 await self._orphans.sweep_all()
                 tg.cancel_scope.cancel()
         logger.info("stopped, nothing left")
 
-    async def _run(self, watcher: Watcher) -> None:
+    async def _run(self, watcher: Watcher, presence: Presence) -> None:
         await self._orphans.end_leftovers(grace=_LEFTOVER_GRACE)
         self._fleet.start()
         logger.info(
@@ -159,7 +194,9 @@ class _Daemon:
         async with anyio.create_task_group() as tg:
             tg.start_soon(self.reloader.run)
             tg.start_soon(watcher.run)
+            tg.start_soon(presence.tell)
             await self._end.wait()
+            presence.leave()
             # A reload that runs is given up: nothing new may start while everything stops.
             tg.cancel_scope.cancel()
         logger.info("stopping %d servers", len(self._fleet.members))
@@ -179,3 +216,8 @@ class _Daemon:
     async def _reload(self) -> None:
         with contextlib.suppress(SupervisorError):  # the reloader has said what is wrong
             await self.reloader.reload()
+
+
+def _whom_the_file_lets_in(_uid: int) -> bool:
+    """At a socket of systemd's the administrator has chosen owner, group and mode, and they decide."""
+    return True

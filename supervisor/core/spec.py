@@ -243,7 +243,9 @@ class HttpEntry(CommonKeys):
     """Where the server answers."""
     headers: Annotated[Mapping[HeaderName, HeaderValue], Field(repr=False)] = {}
     """Headers of every request; their values are secrets."""
-    restart: Restart = RestartSpec(policy="on-failure")
+    ca_file: Filled | None = None
+    """Certificates to trust beside the system's, relative to the configuration file."""
+    restart: Restart = RestartSpec(policy="on-failure", max_failures=10_000)
     """What to do when the session ends: a policy, or an object with details."""
 
 

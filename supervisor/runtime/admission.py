@@ -196,8 +196,7 @@ class ServerDesk:
             self._sent.discard(call)
         else:
             self._waiting.remove(call)
-        if call.client_token is not None:
-            self._tokens = {token: other for token, other in self._tokens.items() if other is not call}
+        self._forget_token(call)
         took = self._used_at - call.began
         self.latencies.add(took)
         self._tally.ended(call.request.name if call.tool_json else UNKNOWN, outcome, took)
@@ -223,6 +222,10 @@ class ServerDesk:
             call.deadline = max(call.deadline, extended)
             call.progressed(fields)
 
+    def _forget_token(self, call: Call) -> None:
+        if call.client_token is not None:
+            self._tokens = {token: other for token, other in self._tokens.items() if other is not call}
+
     def _has_room(self) -> bool:
         limit = self.terms.max_concurrency
         return limit is None or len(self._sent) < limit
@@ -243,6 +246,7 @@ class ServerDesk:
             call.send(session.wire, self._params(call, session.stamp))
         except NotSent as exc:
             self._sent.discard(call)
+            self._forget_token(call)
             sentence = f"cannot call server {self.server}: {exc}"
             raise ServerUnavailable(sentence, **self.account(Outcome.NOT_SENT)) from exc
 

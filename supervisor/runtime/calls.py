@@ -8,6 +8,7 @@ again.
 import logging
 import time
 from collections.abc import Callable, Hashable
+from operator import attrgetter
 from typing import Protocol
 
 import anyio
@@ -85,6 +86,7 @@ class Call:
     __slots__ = (
         "_desk",
         "_number",
+        "_over",
         "_reply",
         "_wire",
         "began",
@@ -100,6 +102,7 @@ class Call:
         self._desk, self.request, self._reply, self.client = desk, request, reply, client
         self._wire: Wire | None = None
         self._number = 0
+        self._over = False
         self.began = self.deadline = 0.0
         self.result_size: int | None = None
         """Bytes of what the server answered, before any cut; None without a result."""
@@ -117,6 +120,10 @@ class Call:
         self._number = wire.request("tools/call", params, self)
         self._wire = wire
 
+    @property
+    def sent(self) -> bool:
+        return self._wire is not None
+
     # What ends it. Each of these is the last thing that happens to a call.
 
     def answered(self, result: msgspec.Raw) -> None:
@@ -124,12 +131,12 @@ class Call:
         self.result_size = len(result)
         limit = self._desk.max_result_bytes
         fitting = result if len(result) <= limit else results.cap(result, limit)[0]
-        self._desk.ended(self, outcome)
+        self._end(outcome)
         self._reply.result(results.flatten(fitting) if self.request.flatten else fitting)
 
     def refused(self, error: msgspec.Raw) -> None:
         code = read_fault(error).code
-        self._desk.ended(self, Outcome.REJECTED if code in _REJECTED else Outcome.TOOL_ERROR)
+        self._end(Outcome.REJECTED if code in _REJECTED else Outcome.TOOL_ERROR)
         self._reply.fault(error)
 
     def lost(self, end: End) -> None:
@@ -145,6 +152,8 @@ class Call:
         self.fail(ServerUnavailable(f"cannot call server {self._desk.server}: it {detail}", **data))
 
     def expire(self, now: float) -> None:
+        if self._over:
+            return
         waited = f"{now - self.began:.1f} s"
         if self._wire is None:
             sentence = f"cannot wait any longer for {self.request.name}: not sent within {waited}"
@@ -155,6 +164,8 @@ class Call:
             self.fail(TimedOut(sentence, **self._desk.account(Outcome.TIMED_OUT)))
 
     def cancel(self, reason: str) -> None:
+        if self._over:
+            return
         self._abandon(reason)
         data = self._desk.account(Outcome.CANCELLED)
         self.fail(Cancelled(f"cannot answer {self.request.name}: {reason}", **data))
@@ -162,7 +173,7 @@ class Call:
     def fail(self, error: SupervisorError) -> None:
         """End with this error, whose data says the outcome."""
         outcome = Outcome(error.data["outcome"])
-        self._desk.ended(self, outcome)
+        self._end(outcome)
         if self.request.flatten and outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT):
             self._reply.result(results.unreachable(str(error)))
         else:
@@ -173,6 +184,10 @@ class Call:
         if self.client_token is not None:
             told = {**params, "progressToken": self.client_token}
             self._reply.notify("notifications/progress", msgspec.json.encode(told))
+
+    def _end(self, outcome: Outcome) -> None:
+        self._over = True
+        self._desk.ended(self, outcome)
 
     def _abandon(self, reason: str) -> None:
         if self._wire is not None and self._wire.forget(self._number):
@@ -209,6 +224,8 @@ class Deadlines:
             self._look(self.clock())
 
     def _look(self, now: float) -> None:
-        for call in [call for call in self._calls if call.deadline <= now]:
+        due = [call for call in self._calls if call.deadline <= now]
+        # Those in a queue first, or the end of one that was sent would send the next.
+        for call in sorted(due, key=attrgetter("sent")):
             call.expire(now)
         self._due = min((call.deadline for call in self._calls), default=float("inf"))

@@ -62,15 +62,26 @@ class Census:
         self._latest = Snapshot(entries)
         self._looks += 1
 
-    async def with_token(self, name: bytes, value: bytes) -> list[Entry]:
-        """Our living descendants that were started with that value in their environment."""
-        snapshot = await self.taken()
-        return [found for found in snapshot.below(os.getpid()) if self._token(found, name) == value]
+    async def with_token(self, name: bytes, value: bytes) -> tuple[list[Entry], bool]:
+        """Our living descendants that were started with that value in their environment.
+
+        Also tells whether all could be asked: of one that is just executing nothing is known.
+        """
+        tokens = {found: self._token(found, name) for found in (await self.taken()).below(os.getpid())}
+        return [found for found, token in tokens.items() if token == value], b"" not in tokens.values()
 
     def _token(self, process: Entry, name: bytes) -> bytes | None:
         """What a process was started with; read once, as it does not change but by exec."""
         key = (process.pid, process.started)
         token = self._tokens.get(key)
-        if token is None:
-            token = self._tokens[key] = proctable.environment_value(process.pid, name)
+        if not token:
+            token = _value(proctable.environment(process.pid), name)
+            self._tokens[key] = token
         return token
+
+
+def _value(block: bytes, name: bytes) -> bytes | None:
+    """The value of a variable; None when it is unset, empty when there is no environment at all."""
+    if not block:
+        return b""
+    return next((item[len(name) + 1 :] for item in block.split(b"\0") if item.startswith(name + b"=")), None)

@@ -5,6 +5,7 @@ actor's; which members there should be is `reload`'s.
 """
 
 import logging
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -65,7 +66,7 @@ class Fleet:
         self.members: dict[str, Member] = {}
         self.listing = Listing(
             self._shelves,
-            self.members.keys,
+            self._remembered,
             separator=settings.tool_separator,
             policy=settings.policy,
         )
@@ -96,8 +97,10 @@ class Fleet:
             try:
                 yield
             finally:
-                with anyio.CancelScope(shield=True):
-                    await self.stop()
+                # Cancelled with us, the actors hear nothing any more; each run clears itself away.
+                if anyio.current_effective_deadline() > -math.inf:
+                    with anyio.CancelScope(shield=True):
+                        await self.stop()
                 self._tasks.cancel_scope.cancel()
 
     def new_member(self, spec: ServerSpec | BadServer) -> Member:
@@ -313,6 +316,14 @@ class Fleet:
     def _shelves(self) -> Iterable[Shelf]:
         return [shelf for member in self.members.values() if (shelf := member.offer) is not None]
 
+    def _remembered(self) -> Iterable[Shelf]:
+        """What servers had that cannot answer now."""
+        return [
+            member.shelf
+            for member in self.members.values()
+            if member.shelf is not None and member.offer is None
+        ]
+
     def _tools_changed(self, member: Member) -> None:
         self.listing.changed(f"{member.name} listed its tools")
 
@@ -331,7 +342,6 @@ class Fleet:
             news = TransitionEvent(time.time(), member.name, before, phase, member.word, reason, state.run)
             self._bus.publish(news)
         _log(member, transition, phase, member.name if current else f"{member.name} (other run)")
-
 
     def _count(self, member: Member, transition: Transition) -> None:
         tally = self.counters.server(member.name)

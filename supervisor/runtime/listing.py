@@ -5,7 +5,7 @@ server is remembered, so that calling it says what happened instead of "unknown 
 """
 
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable
 
 import anyio
 
@@ -24,12 +24,12 @@ class Listing:
     def __init__(
         self,
         shelves: Callable[[], Iterable[Shelf]],
-        servers: Callable[[], Container[str]],
+        remembered: Callable[[], Iterable[Shelf]],
         *,
         separator: str,
         policy: Policy,
     ) -> None:
-        self._shelves, self._servers = shelves, servers
+        self._shelves, self._remembered = shelves, remembered
         self.separator = separator
         self.policy: Policy = policy
         self._generations = Generations()
@@ -74,13 +74,10 @@ class Listing:
             told = present
 
     def _rebuild(self) -> None:
-        before = self._generations.catalog
         catalog = build(self._shelves(), separator=self.separator, policy=self.policy)
         self._generations = self._generations.after(catalog)
-        gone = {name: each.route for name, each in before.by_name.items() if name not in catalog.by_name}
-        servers = self._servers()
         self._former = {
-            name: route
-            for name, route in (self._former | gone).items()
-            if name not in catalog.by_name and route.server in servers
+            offer.public_name: offer.route
+            for shelf in self._remembered()
+            for offer in shelf.arrange(separator=self.separator, policy=self.policy).offers
         }

@@ -16,10 +16,9 @@ import msgspec
 
 from supervisor.core.catalog import Shelf, parse_tools
 from supervisor.core.counters import Counters
+from supervisor.core.framing import Framing
 from supervisor.core.phases import (
     Backoff,
-    End,
-    Event,
     Goal,
     Idle,
     Killing,
@@ -27,13 +26,14 @@ from supervisor.core.phases import (
     Policy,
     Ready,
     Retuned,
+    Starting,
     Stopping,
     Unavailable,
     Wanted,
 )
 from supervisor.core.restart import RestartPolicy
 from supervisor.core.ringlog import Line, Redactor, RingLog
-from supervisor.core.servers import BadServer, Launch, ServerSpec, child_environment
+from supervisor.core.servers import BadServer, Endpoint, Launch, ServerSpec, child_environment
 from supervisor.core.spec import Entry, StdioEntry
 from supervisor.core.view import ExitView, ServerDetail, ServerView, phase_word, state_word
 from supervisor.errors import Outcome, ServerUnavailable
@@ -41,7 +41,10 @@ from supervisor.runtime.actor import Run, ServerActor, Transition
 from supervisor.runtime.admission import ServerDesk, Terms
 from supervisor.runtime.calls import Call, Deadlines
 from supervisor.runtime.conversation import Dialect, Listener
+from supervisor.runtime.http import HttpRun, Remote
+from supervisor.runtime.httpdoor import Site
 from supervisor.runtime.process import Command
+from supervisor.runtime.runs import HopelessRun, TalkingRun
 from supervisor.runtime.stdio import Host, Program, StdioRun
 from supervisor.runtime.usage import usage
 
@@ -49,20 +52,6 @@ logger = logging.getLogger(__name__)
 
 STDERR_SHOWN = 10
 ENDS_KEPT = 10
-
-
-class HopelessRun:
-    """The run of a server that cannot be started as it is configured."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-
-    async def live(self, report: Callable[[Event], None]) -> End:  # noqa: ARG002 - it has nothing to report
-        return End(self.reason, hopeless=True)
-
-    def close(self) -> None: ...
-
-    def abort(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +91,7 @@ class Member:
         self.ends: deque[ExitView] = deque(maxlen=ENDS_KEPT)
         self.scope = anyio.CancelScope()
         """Around the actor's task; cancelled when the member is gone for good."""
-        self._run: StdioRun | None = None
+        self._run: TalkingRun | None = None
         self._since = time.time()
         self.reason = "not started yet" if self.enabled else "disabled in its entry"
         self.desk = ServerDesk(
@@ -174,13 +163,16 @@ class Member:
                 return HopelessRun("bad config: " + "; ".join(map(str, problems)))
             case ServerSpec(trouble=str() as trouble):
                 return HopelessRun(trouble)
-            case ServerSpec(target=Launch() as launch, entry=StdioEntry() as entry):
-                listener = Listener(self._on_tools, self.desk.progressed)
+            case ServerSpec(target=Launch() as launch, entry=entry):
                 program = Program(self.name, self._command(launch), self._dialect(entry))
-                self._run = StdioRun(number, program, self._shared.host, self.log, listener)
+                self._run = StdioRun(number, program, self._shared.host, self.log, self._listener)
+                return self._run
+            case ServerSpec(target=Endpoint() as endpoint, entry=entry):
+                remote = Remote(self._site(endpoint), self._dialect(entry))
+                self._run = HttpRun(number, remote, self._shared.host.memory, self.log, self._listener)
                 return self._run
             case ServerSpec():
-                return HopelessRun("cannot reach HTTP servers yet: this version starts stdio servers only")
+                return HopelessRun("disabled in its entry")
         assert_never(self.spec)
 
     def _command(self, launch: Launch) -> Command:
@@ -188,8 +180,17 @@ class Member:
         cwd = None if launch.cwd is None else launch.cwd.value
         return Command(argv, child_environment(launch, self._shared.environ), cwd)
 
-    def _dialect(self, entry: StdioEntry) -> Dialect:
-        return Dialect(entry.protocol, entry.framing, self._shared.max_line_bytes)
+    def _site(self, endpoint: Endpoint) -> Site:
+        headers = {name: text.value for name, text in endpoint.headers.items()}
+        return Site(self.name, endpoint.url.value, headers, endpoint.ca_file)
+
+    def _dialect(self, entry: Entry) -> Dialect:
+        framing: Framing = entry.framing if isinstance(entry, StdioEntry) else "newline"
+        return Dialect(entry.protocol, framing, self._shared.max_line_bytes)
+
+    @property
+    def _listener(self) -> Listener:
+        return Listener(self._on_tools, self.desk.progressed)
 
     def _transitioned(self, transition: Transition) -> None:
         reason = self.redact(transition.reason)
@@ -200,7 +201,7 @@ class Member:
             stopped = f"{before.detail}; " if isinstance(before, Stopping | Killing) else ""
             self.ends.append(ExitView(self.redact(stopped + end.detail), self._since, end.code, end.signal))
         self._shared.publish(self, replace(transition, reason=reason))
-        self._serve_calls(transition.after.phase)
+        self._serve_calls(transition.after.phase, transition.before.phase)
 
     def _on_line(self, line: Line) -> None:
         self._shared.log_line(self, line.at, line.text)
@@ -250,13 +251,14 @@ class Member:
         if not self.ready:
             self.actor.post(Wanted())
 
-    def _serve_calls(self, phase: Phase) -> None:
+    def _serve_calls(self, phase: Phase, before: Phase) -> None:
         """Tell the desk what the server's new phase means for calls."""
         if isinstance(phase, Ready) and self._run is not None:
             self.desk.open(self._run.talk.session)
         elif self.may_return:
             self.desk.park()
-            if isinstance(phase, Backoff) and self.desk.queued:
+            # Whoever waits wakes it once; when it could not be started for them, they wait with it.
+            if isinstance(phase, Backoff) and not isinstance(before, Starting) and self.desk.queued:
                 self.actor.post(Wanted())
         else:
             self.desk.close(self.unavailable)

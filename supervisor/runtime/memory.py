@@ -13,6 +13,9 @@ from typing import Any, cast
 
 logger = logging.getLogger(__name__)
 
+_SHAPES: Mapping[str, type] = {"noProbe": list, "overrides": dict}
+"""What each fact must be; one of another shape is forgotten."""
+
 
 def state_directory(environ: Mapping[str, str]) -> Path | None:
     """Where to remember things: systemd's directory, else the user's; None when there is no home."""
@@ -61,7 +64,8 @@ class Memory:
         except (OSError, ValueError) as exc:
             logger.warning("cannot read %s, so nothing is remembered: %s", self._path, exc)
             return {}
-        return cast("dict[str, Any]", facts) if isinstance(facts, dict) else {}
+        known = cast("dict[str, Any]", facts) if isinstance(facts, dict) else {}
+        return {name: fact for name, fact in known.items() if isinstance(fact, _SHAPES.get(name, object))}
 
     def _write(self) -> None:
         if self._path is None:

@@ -28,7 +28,9 @@ logger = logging.getLogger(__name__)
 TOKEN_NAME = "MCP_SUPERVISOR_RUN"  # noqa: S105 - the name of a variable
 
 _PR_SET_CHILD_SUBREAPER = 36
-_ROUNDS = 50
+_ROUNDS = 200
+_QUIET_LOOKS = 2
+_DOUBTFUL_LOOKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,33 +113,36 @@ class Orphans:
         """
         mine, known = str(token).encode(), set(remembered)
 
-        async def left() -> list[Entry]:
-            marked = await self.census.with_token(TOKEN_NAME.encode(), mine)
-            return marked + [found for pid, at in known if (found := _same(pid, at)) and found not in marked]
+        async def left() -> tuple[list[Entry], bool]:
+            marked, sure = await self.census.with_token(TOKEN_NAME.encode(), mine)
+            seen = [found for pid, at in known if (found := _same(pid, at)) and found not in marked]
+            return marked + seen, sure
 
         return await self._kill(left)
 
     async def sweep_all(self) -> int:
         """Kill every descendant that is left; for the very end."""
 
-        async def left() -> list[Entry]:
-            return (await self.census.taken()).below(os.getpid())
+        async def left() -> tuple[list[Entry], bool]:
+            return (await self.census.taken()).below(os.getpid()), True
 
         return await self._kill(left)
 
-    async def _kill(self, left: Callable[[], Awaitable[list[Entry]]]) -> int:
+    async def _kill(self, left: Callable[[], Awaitable[tuple[list[Entry], bool]]]) -> int:
         killed: set[tuple[int, int]] = set()
-        # A process may fork while we look, so look again until nothing is found.
+        quiet = 0
+        # A process may fork while we look, and cannot be told while it executes. So nothing must be found
+        # twice in a row, more often when there is doubt, and what was killed must be seen gone.
         for _ in range(_ROUNDS):
-            found = await left()
-            if not found:
-                break
+            found, sure = await left()
             for process in found:
                 signal_process(process.pid, process.started, signal.SIGKILL)
                 killed.add((process.pid, process.started))
-            await anyio.sleep(0.002)
             self.reap()
-        self.reap()
+            quiet = 0 if found or any(map(_exists, killed)) else quiet + 1
+            if quiet >= (_QUIET_LOOKS if sure else _DOUBTFUL_LOOKS):
+                break
+            await anyio.sleep(0.002)
         return len(killed)
 
     async def end_leftovers(self, *, grace: float) -> int:
@@ -151,8 +156,12 @@ class Orphans:
         with anyio.move_on_after(grace):
             while self._leftovers():  # noqa: ASYNC110 - the end of a stranger is no event of ours
                 await anyio.sleep(0.02)
-        for process in self._leftovers():
-            signal_process(process.pid, process.started, signal.SIGKILL)
+        for _ in range(_ROUNDS):
+            if not (left := self._leftovers()):
+                break
+            for process in left:
+                signal_process(process.pid, process.started, signal.SIGKILL)
+            await anyio.sleep(0.002)
         return len(found)
 
     def _leftovers(self) -> list[Entry]:
@@ -173,3 +182,10 @@ def _same(pid: int, started: int) -> Entry | None:
     """The process with that pid, if it is alive and still the one that started then."""
     found = proctable.entry(pid)
     return found if found is not None and found.started == started and not found.zombie else None
+
+
+def _exists(process: tuple[int, int]) -> bool:
+    """Whether it is still there, dead or alive."""
+    pid, started = process
+    found = proctable.entry(pid)
+    return found is not None and found.started == started

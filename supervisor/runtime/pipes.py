@@ -10,25 +10,31 @@ import os
 import sys
 from collections.abc import AsyncGenerator, Callable
 
+import anyio
+
 from supervisor.runtime.process import Pipes
 
 
 class _Reader(asyncio.Protocol):
     def __init__(self, on_chunk: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
         self._on_chunk, self._on_end = on_chunk, on_end
+        self.closed = anyio.Event()
 
     def data_received(self, data: bytes) -> None:
         self._on_chunk(data)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
+        self.closed.set()
         self._on_end()
 
 
 class _Writer(asyncio.Protocol):
     def __init__(self, on_end: Callable[[], None]) -> None:
         self._on_end = on_end
+        self.closed = anyio.Event()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
+        self.closed.set()
         self._on_end()
 
 
@@ -66,18 +72,24 @@ async def connected(
 ) -> AsyncGenerator[ChildInput]:
     """Attach the pipes to the loop; all three are closed on the way out."""
     loop = asyncio.get_running_loop()
-    with contextlib.ExitStack() as stack:
-        # A file that no transport took over yet is closed by us; a transport closes its own.
-        stdout, stderr, stdin = (
-            stack.enter_context(os.fdopen(pipes.stdout, "rb", 0)),
-            stack.enter_context(os.fdopen(pipes.stderr, "rb", 0)),
-            stack.enter_context(os.fdopen(pipes.stdin, "wb", 0)),
-        )
-        output, _ = await loop.connect_read_pipe(lambda: _Reader(on_stdout, on_stdout_end), stdout)
-        stack.callback(output.close)
-        errors, _ = await loop.connect_read_pipe(lambda: _Reader(on_stderr, lambda: None), stderr)
-        stack.callback(errors.close)
-        child_input, _ = await loop.connect_write_pipe(lambda: _Writer(on_stdin_end), stdin)
-        writer = ChildInput(child_input)
-        stack.callback(writer.close)
-        yield writer
+    output, errors = _Reader(on_stdout, on_stdout_end), _Reader(on_stderr, lambda: None)
+    child_input = _Writer(on_stdin_end)
+    with contextlib.ExitStack() as transports:
+        # A transport closes its own file, and uvloop does so by number: a file that we closed too would take
+        # with it whatever has that number by then. So files are ours only until all are handed over.
+        with contextlib.ExitStack() as files, anyio.CancelScope(shield=True):
+            stdout = files.enter_context(os.fdopen(pipes.stdout, "rb", 0))
+            stderr = files.enter_context(os.fdopen(pipes.stderr, "rb", 0))
+            stdin = files.enter_context(os.fdopen(pipes.stdin, "wb", 0))
+            transports.callback((await loop.connect_read_pipe(lambda: output, stdout))[0].close)
+            transports.callback((await loop.connect_read_pipe(lambda: errors, stderr))[0].close)
+            writer = ChildInput((await loop.connect_write_pipe(lambda: child_input, stdin))[0])
+            transports.callback(writer.close)
+            files.pop_all()
+        try:
+            yield writer
+        finally:
+            transports.close()
+            with anyio.CancelScope(shield=True):
+                for end in (output, errors, child_input):
+                    await end.closed.wait()

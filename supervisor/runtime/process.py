@@ -75,9 +75,16 @@ def find_executable(command: Command) -> str:
 
 
 def death_signal_prefix() -> tuple[str, ...]:
-    """What to put before a command so that it dies with us even when we are killed with SIGKILL."""
+    """What to put before a command so that it dies with us even when we are killed with SIGKILL.
+
+    Tried once, as an old or a sandboxed setpriv cannot do it and would take every child down with it.
+    """
     setpriv = shutil.which("setpriv", path=os.defpath + ":/usr/sbin:/sbin")
-    return (setpriv, "--pdeathsig", "KILL", "--") if setpriv else ()
+    if setpriv is None:
+        return ()
+    prefix = (setpriv, "--pdeathsig", "KILL", "--")
+    tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
+    return prefix if tried.returncode == 0 else ()
 
 
 def spawn(

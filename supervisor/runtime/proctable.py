@@ -89,14 +89,18 @@ def descendants(root: int) -> list[Entry]:
     return tree
 
 
+def environment(pid: int) -> bytes:
+    """What a process was started with; empty also while it executes or dies, and when not ours to read."""
+    try:
+        return (_PROC / str(pid) / "environ").read_bytes()
+    except OSError:
+        return b""
+
+
 def environment_value(pid: int, name: bytes) -> bytes | None:
     """The value a process was started with for a variable, or None when unset or not ours to read."""
-    try:
-        block = (_PROC / str(pid) / "environ").read_bytes()
-    except OSError:
-        return None
     prefix = name + b"="
-    for item in block.split(b"\0"):
+    for item in environment(pid).split(b"\0"):
         if item.startswith(prefix):
             return item[len(prefix) :]
     return None

@@ -143,6 +143,7 @@ class Session:
         discover = self._discover()
         with anyio.move_on_after(self.limits.probe):
             await self._first(discover.done)
+        if discover.done.is_set():
             await self._settle(discover)
             return
         initialize = self._initialize()

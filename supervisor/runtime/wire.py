@@ -7,6 +7,7 @@ MCP: era, listing and stamping are the session's. The other wire is in `httpwire
 """
 
 import contextlib
+from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
@@ -19,6 +20,8 @@ from supervisor.core.phases import End
 _NEITHER = msgspec.Raw(b'{"code":-32603,"message":"the server answered with neither result nor error"}')
 
 _NOT_UTF8 = msgspec.Raw(b'{"code":-32603,"message":"the server answered with bytes that are not UTF-8"}')
+_FORGOTTEN = 256
+"""Requests whose late answers are expected, and no noise."""
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 
 
@@ -103,6 +106,7 @@ class PipeWire:
         self._on_message, self._on_noise, self._on_broken = on_message, on_noise, on_broken
         self._output: Output | None = None
         self._waiting: dict[int, Waiting] = {}
+        self._forgotten: deque[int] = deque(maxlen=_FORGOTTEN)
         self._number = 0
         self._lost: End | None = None
 
@@ -138,7 +142,10 @@ class PipeWire:
 
     def forget(self, number: int) -> bool:
         """Do not wait for that answer any more; tells whether it was still awaited."""
-        return self._waiting.pop(number, None) is not None
+        if self._waiting.pop(number, None) is None:
+            return False
+        self._forgotten.append(number)
+        return True
 
     def lose(self, end: End) -> None:
         """The server is gone: tell everyone who waits, and whoever asks from now on."""
@@ -170,7 +177,7 @@ class PipeWire:
             self._on_message(message)
         elif type(message.id) is int and (waiting := self._waiting.pop(message.id, None)) is not None:
             deliver(line, message, waiting)
-        else:
+        elif message.id not in self._forgotten:
             self._on_noise(line)
 
     def _writable(self) -> Output:

@@ -114,7 +114,8 @@ class Client(asyncio.Protocol):
         self._transport = None
         if self._too_slow is not None:
             self._too_slow.cancel()
-        for call in list(self._calls.values()):
+        # The latest first: an earlier one that ends would send the next of them.
+        for call in list(reversed(self._calls.values())):
             call.cancel("the client disconnected")
         for task in self._tasks:
             task.cancel()

@@ -2,7 +2,8 @@
 
 A lock file beside the socket is held for the daemon's life. Only its holder binds, and only its holder
 removes a socket that a dead daemon left. The socket has mode 0600 from the moment it exists. Anything at
-that path that is not a socket is left alone.
+that path that is not a socket is left alone. A socket that systemd opened for us is systemd's to guard and
+to remove.
 """
 
 import errno
@@ -23,13 +24,20 @@ _PRIVATE = 0o177
 
 
 @contextmanager
-def listening(path: str) -> Generator[socket.socket]:
+def listening(path: str, inherited: socket.socket | None = None) -> Generator[socket.socket]:
     """A socket that listens at `path`; the file is gone afterwards.
+
+    One that was inherited from systemd is used as it is: it has no lock, and its file stays.
 
     Raises:
         AlreadyRunning: another daemon listens there.
         BadConfig: no socket can be made there.
     """
+    if inherited is not None:
+        with inherited:
+            inherited.setblocking(False)  # noqa: FBT003 - the socket's own signature
+            yield inherited
+        return
     _prepare_directory(Path(path).parent)
     with _locked(path):
         _clear(path)

@@ -56,6 +56,14 @@ def test_a_launch_has_every_reference_filled_in() -> None:
     assert found.cwd == Text("/home/me/x", "${HOME}/x")
 
 
+@pytest.mark.parametrize(
+    ("written", "found"),
+    [(None, None), ("ca.pem", "/etc/app/ca.pem"), ("~/ca.pem", "/home/me/ca.pem"), ("/ca.pem", "/ca.pem")],
+)
+def test_certificates_are_found_from_the_configuration_file(written: str | None, found: str | None) -> None:
+    assert endpoint(HttpEntry(url="https://x", ca_file=written)).ca_file == found
+
+
 def test_an_endpoint_has_every_reference_filled_in() -> None:
     found = endpoint(HttpEntry(url="https://x/${TOKEN}", headers={"Authorization": "Bearer ${TOKEN}"}))
 

@@ -56,7 +56,9 @@ def test_the_defaults_of_a_stdio_server_are_those_of_the_design() -> None:
 
 
 def test_an_http_server_is_reconnected_by_default() -> None:
-    assert HttpEntry.read({"url": "https://x"}).restart == RestartSpec(policy="on-failure")
+    restart = HttpEntry.read({"url": "https://x"}).restart
+
+    assert restart == RestartSpec(policy="on-failure", max_failures=10_000)
 
 
 def test_the_defaults_of_the_daemon_are_those_of_the_design() -> None:

@@ -182,8 +182,9 @@ class Daemon:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def wait(self) -> int:
-        return self.process.wait(PATIENCE)
+    def wait(self, seconds: float = PATIENCE) -> int:
+        """The exit status, which must come within so many seconds."""
+        return self.process.wait(seconds)
 
     def end(self) -> None:
         """End it as systemd would, unless it has ended."""
@@ -230,6 +231,8 @@ class Launcher:
         self.started: list[Daemon] = []
 
     def configure(self, servers: Mapping[str, Json], **settings: Any) -> None:
+        # Many daemons run at once here, and only one of them could have the usual port.
+        settings = {"http": False, **settings}
         self.config.write_text(json.dumps({"mcpServers": servers, "supervisor": settings}), encoding="utf-8")
 
     def spawn(self, *options: str, umask: int = -1) -> Daemon:

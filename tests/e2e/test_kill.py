@@ -90,7 +90,7 @@ def test_calls_sent_into_the_moment_of_its_death_each_end_once(either_loop: Laun
     client, watcher = daemon.connect(), daemon.connect()
 
     kill(watcher, "doomed")
-    asked = []
+    asked: list[int] = []
     while len(asked) < 60:
         asked.append(client.ask("tools/call", name="doomed_echo"))
         watcher.result("supervisor/ping")

@@ -42,6 +42,8 @@ def daemon(shared_on_either_loop: Launcher) -> Daemon:
 def log(daemon: Daemon) -> FakeLog:
     path = daemon.socket.with_name("fake.log")
     until(lambda: daemon.client.server("one")["pending"] == 0)
+    # Once it answers this, it has also got and logged what earlier tests have cancelled.
+    daemon.client.text("one_counter")
     return FakeLog(path, begin=path.stat().st_size)
 
 

@@ -26,7 +26,7 @@ def test_fifty_children_that_ignore_sigterm_and_their_escaped_children_are_gone_
 
     daemon.signal(signal.SIGTERM)
     asked_at = time.monotonic()
-    status = daemon.wait()
+    status = daemon.wait(3 * IN_TIME)
     took = time.monotonic() - asked_at
 
     assert status == 0

@@ -164,7 +164,7 @@ def running(directory: Path, world: World) -> Iterator[Daemon]:
     """A daemon that owns every server present."""
     config = directory / "mcp.json"
     entries = {server.name: server.entry(world) for server in PRESENT}
-    config.write_text(json.dumps({"mcpServers": entries, "supervisor": {"policy": "open"}}))
+    config.write_text(json.dumps({"mcpServers": entries, "supervisor": {"policy": "open", "http": False}}))
     daemon = Daemon(config)
     try:
         yield daemon

@@ -1,0 +1,93 @@
+"""One run of an HTTP server: a session with it, for as long as it can be had.
+
+A run opens the door, talks until the server is lost or the lifecycle has enough, and returns when no
+connection of it is left. When the server is lost, requests that are under way may still end by themselves:
+one that failed says nothing about the others. How long that may take is the lifecycle's, which calls `abort`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import anyio
+
+from supervisor.core.phases import End, Event, Lost, Opened
+from supervisor.core.ringlog import RingLog
+from supervisor.runtime.certificates import CannotTrust
+from supervisor.runtime.conversation import Dialect, Listener
+from supervisor.runtime.httpdoor import Patience, Site, open_door
+from supervisor.runtime.httptalk import HttpTalk
+from supervisor.runtime.memory import Memory
+from supervisor.runtime.session import SessionFailed, WireLost
+
+_CLOSED = End("session closed")
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """What a run reaches and how it talks with it."""
+
+    site: Site
+    dialect: Dialect
+    patience: Patience = field(default_factory=Patience)
+
+
+class HttpRun:
+    """One life of an HTTP server's session."""
+
+    pid = None
+    """There is no process of ours."""
+
+    def __init__(self, number: int, remote: Remote, memory: Memory, log: RingLog, listener: Listener) -> None:
+        self._number, self._remote, self._memory = number, remote, memory
+        self._scope = anyio.CancelScope()
+        self._opened = False
+        self.talk = HttpTalk(remote.site.server, remote.dialect, listener, log)
+
+    async def live(self, report: Callable[[Event], None]) -> End:
+        remote, limit = self._remote, self._remote.dialect.max_line_bytes
+        with self._scope:
+            try:
+                async with (
+                    open_door(remote.site, remote.patience, limit=limit) as door,
+                    self.talk.wire.through(door),
+                ):
+                    return await self._serve(report)
+            except CannotTrust as exc:
+                return End(str(exc), hopeless=True)
+        return End("connection dropped", hopeless=self.talk.end is not None and self.talk.end.hopeless)
+
+    def close(self) -> None:
+        """End the session; when the server was lost before, let what is under way end first."""
+        self.talk.fail(_CLOSED)
+
+    def abort(self) -> None:
+        """Drop every connection."""
+        self._scope.cancel()
+
+    async def _serve(self, report: Callable[[Event], None]) -> End:
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(self._converse, report)
+            await self.talk.over()
+            tg.cancel_scope.cancel()
+        end = await self.talk.over()
+        lost = self._opened and end is not _CLOSED
+        if lost:
+            report(Lost(self._number, end.detail))
+            await self.talk.wire.drained()
+        self.talk.wire.lose(end)
+        await self.talk.wire.farewell()
+        return replace(_CLOSED, hopeless=end.hopeless) if lost else end
+
+    async def _converse(self, report: Callable[[Event], None]) -> None:
+        fingerprint = self._remote.site.fingerprint
+        probe = not self._memory.cannot_take_a_probe(fingerprint)
+        try:
+            await self.talk.open(probe=probe)
+        except (WireLost, SessionFailed) as exc:
+            self.talk.fail(End(str(exc)))
+            return
+        if self.talk.session.probe_ignored:
+            self._memory.remember_no_probe(fingerprint)
+        self._opened = True
+        report(Opened(self._number))
+        await self.talk.stay()

@@ -1,0 +1,333 @@
+"""Raw JSON-RPC to one server over HTTP: who waits for which answer, and what each is told.
+
+A request that fails ends alone, and whoever waits for it is told one thing, once: the answer, a refusal,
+that nothing was sent, or that nobody can know. The wire finds a new session when the server forgot the old
+one, and lets the server alone for as long as it asks. Which requests to make, when to listen, and when to
+give a server up is its owner's.
+"""
+
+import contextlib
+import functools
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+import msgspec
+from anyio.abc import TaskGroup
+
+from supervisor.core import eras
+from supervisor.core.framing import TooLong
+from supervisor.core.jsonrpc import Message, notification_line, read_fault, read_message
+from supervisor.core.letterhead import Letterhead
+from supervisor.core.phases import End
+from supervisor.errors import TooLarge
+from supervisor.runtime.httpdoor import CutOff, Door, Unreachable
+from supervisor.runtime.httpmail import Letter, Mail, NotResumed
+from supervisor.runtime.httpstatus import Denied, Paused, Refusal, SessionGone, error_object
+from supervisor.runtime.wire import NotSent, Waiting, deliver
+
+logger = logging.getLogger(__name__)
+
+_HEADER_MISMATCH = -32020
+_NEGOTIATION = ("server/discover", "initialize")
+_UNBOUNDED = ("tools/call", "subscriptions/listen")
+"""These last as long as they last: a call has a deadline of its own, and a subscription is meant to stay."""
+_TAIL = 0.5
+"""Seconds for a stream to end after its answer; one that is read to the end leaves its connection usable."""
+
+
+class Owner(Protocol):
+    """Whom a wire tells what it cannot decide."""
+
+    @property
+    def version(self) -> str:
+        """The protocol version agreed on; empty until then."""
+        ...
+
+    def receive(self, message: Message) -> None:
+        """Take what the server sent of its own accord."""
+        ...
+
+    def on_noise(self, line: bytes) -> None:
+        """Take note of what the server sent and nobody can use."""
+        ...
+
+    def fail(self, end: End) -> None:
+        """The server cannot be asked any more."""
+        ...
+
+    def doubt(self) -> None:
+        """A request broke off: the server may be gone."""
+        ...
+
+    def renew(self) -> Awaitable[None]:
+        """Greet the server anew, because it forgot the session.
+
+        Raises:
+            NotSent: that cannot be.
+        """
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class _Asked:
+    """A request under way, and who waits for its answer."""
+
+    letter: Letter
+    waiting: Waiting
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
+
+
+class HttpWire:
+    """The requests under way with one HTTP server."""
+
+    def __init__(self, owner: Owner, *, limit: int) -> None:
+        self._owner, self._limit = owner, limit
+        self.head = Letterhead(lambda: owner.version)
+        self._mail: Mail | None = None
+        self._tasks: TaskGroup | None = None
+        self._under_way: dict[int, _Asked] = {}
+        self._number = 0
+        self._end: End | None = None
+        self._taken = anyio.Event()
+        self._greeted = anyio.Event()
+        self._greeted.set()
+        self._renewing = anyio.Lock()
+        self._paused_until = 0.0
+
+    @contextlib.asynccontextmanager
+    async def through(self, door: Door) -> AsyncGenerator[None]:
+        """Carry requests through this door; whoever still waits on the way out is told."""
+        async with anyio.create_task_group() as self._tasks:
+            self._mail = Mail(door, self.head, self._limit)
+            try:
+                yield
+            finally:
+                self.lose(End("was closed"))
+                self._tasks.cancel_scope.cancel()
+
+    @property
+    def alive(self) -> bool:
+        return self._end is None
+
+    @property
+    def pause(self) -> float:
+        """Seconds for which the server asks to be let alone."""
+        return max(self._paused_until - anyio.current_time(), 0.0)
+
+    @property
+    def retry(self) -> float | None:
+        """Seconds that the server asks to wait before its own stream is opened again."""
+        return None if self._mail is None else self._mail.heard.retry
+
+    # What a session does with it.
+
+    def request(self, method: str, params: bytes, waiting: Waiting) -> int:
+        mail, tasks = self._open()
+        self._number = number = self._number + 1
+        letter = Letter(number, method, params, functools.partial(self._receive, number))
+        self._under_way[number] = asked = _Asked(letter, waiting)
+        tasks.start_soon(self._carry, mail, asked)
+        return number
+
+    def notify(self, method: str, params: bytes) -> None:
+        """Send a notification; the modern era has none, and takes a closed stream for a cancellation."""
+        if not self.head.is_modern:
+            greeted = anyio.Event()
+            if method == "notifications/initialized":
+                self._greeted = greeted
+            self._post_aside(notification_line(method, params), greeted)
+
+    def answer(self, line: bytes) -> None:
+        self._post_aside(line, anyio.Event())
+
+    def forget(self, number: int) -> bool:
+        asked = self._take(number)
+        if asked is None:
+            return False
+        asked.scope.cancel()
+        return True
+
+    # What its owner does with it.
+
+    def close(self, end: End) -> None:
+        """Take no more requests; those under way go on."""
+        self._end = self._end or end
+
+    def lose(self, end: End) -> None:
+        """End everything that is under way."""
+        self.close(end)
+        for asked in list(self._under_way.values()):
+            asked.scope.cancel()
+            self._finish(asked, lambda waiting: waiting.lost(end))
+
+    async def drained(self) -> None:
+        """Wait until no call is under way."""
+        while any(asked.letter.method == "tools/call" for asked in self._under_way.values()):
+            self._taken = anyio.Event()
+            await self._taken.wait()
+
+    async def hear(self, on_open: Callable[[], None]) -> None:
+        """Listen to what a server of the handshake era says of its own accord; returns when that has ended.
+
+        Raises:
+            Refusal: the server has no such stream.
+            NotSent, CutOff: the stream could not be opened, or broke off.
+        """
+        mail, _ = self._open()
+        session = self.head.session_id
+        try:
+            await mail.hear(functools.partial(self._receive, 0), on_open)
+        except SessionGone:
+            await self._renewed(session)
+        except NotSent as exc:
+            self._note(exc)
+            raise
+
+    async def farewell(self) -> None:
+        """End the session."""
+        if self._mail is not None:
+            await self._mail.farewell()
+
+    # One request.
+
+    async def _carry(self, mail: Mail, asked: _Asked) -> None:
+        """See a request through to the one thing that its asker is told."""
+        with asked.scope:
+            try:
+                await self._see_through(mail, asked.letter)
+            except Refusal as exc:
+                self._refuse(asked, exc.error)
+            except TooLong as exc:
+                sentence = f"cannot relay the answer: {exc} (maxLineBytes)"
+                self._refuse(asked, error_object(TooLarge.code, sentence))
+            except NotSent as exc:
+                self._note(exc)
+                self._finish(asked, functools.partial(_tell_not_sent, exc))
+            except CutOff as exc:
+                self._note(exc)
+                self._break_off(asked, End(str(exc)))
+            except Exception as exc:
+                # One request must not take the others with it, whatever a server made of it.
+                logger.exception("a request failed in a way nobody thought of")
+                self._break_off(asked, End(f"sent what cannot be understood ({type(exc).__name__})"))
+
+    async def _see_through(self, mail: Mail, letter: Letter) -> None:
+        if pause := self.pause:
+            raise NotSent(f"asks to be let alone for {pause:.0f} s", pause)
+        bound = None if letter.method in _UNBOUNDED else mail.patience.answer
+        try:
+            with anyio.fail_after(bound):
+                await self._post_in_session(mail, letter)
+        except TimeoutError:
+            raise CutOff(f"did not answer {letter.method} within {bound:g} s") from None
+        if not letter.answered:
+            raise CutOff("ended its answer without an answer in it")
+
+    async def _post_in_session(self, mail: Mail, letter: Letter) -> None:
+        """Post, and once more when the session was gone, for then nobody looked at the request."""
+        if letter.method != "initialize":
+            await self._greeted.wait()
+        session = self.head.session_id
+        try:
+            await mail.post(letter)
+        except SessionGone:
+            await self._renewed(session)
+            await self._greeted.wait()
+            await mail.post(letter)
+
+    async def _renewed(self, session: str) -> None:
+        """Have another session than this one, which the server forgot."""
+        async with self._renewing:
+            if self.head.session_id == session:
+                await self._owner.renew()
+
+    def _receive(self, number: int, line: bytes) -> None:
+        """Take a message that came in answer to this request; an answer to another has no business there."""
+        message = read_message(line)
+        if message is None:
+            self._owner.on_noise(line)
+        elif message.method is not None:
+            self._owner.receive(message)
+        elif type(message.id) is int and message.id == number and (asked := self._under_way.get(number)):
+            asked.scope.deadline = anyio.current_time() + _TAIL
+            self._heed(asked, message.error)
+            self._finish(asked, functools.partial(deliver, line, message))
+        else:
+            self._owner.on_noise(line)
+
+    # What goes beside the requests.
+
+    def _post_aside(self, line: bytes, delivered: anyio.Event) -> None:
+        """Post what has no answer; sets `delivered` when the server has it, or cannot have it."""
+        if self._end is None and self._mail is not None and self._tasks is not None:
+            self._tasks.start_soon(self._deliver, self._mail, line, delivered)
+
+    async def _deliver(self, mail: Mail, line: bytes, delivered: anyio.Event) -> None:
+        try:
+            await mail.post_aside(line)
+        except (NotSent, CutOff, Refusal) as exc:
+            self._note(exc)
+        finally:
+            delivered.set()
+
+    # What is known, and what follows.
+
+    def _open(self) -> tuple[Mail, TaskGroup]:
+        if self._end is not None:
+            raise NotSent(f"it {self._end.detail}")
+        if self._mail is None or self._tasks is None:
+            raise NotSent("it is not connected yet")
+        return self._mail, self._tasks
+
+    def _take(self, number: int) -> _Asked | None:
+        asked = self._under_way.pop(number, None)
+        if asked is not None:
+            asked.letter.answered = True
+            self._taken.set()
+        return asked
+
+    def _finish(self, asked: _Asked, tell: Callable[[Waiting], None]) -> None:
+        """Tell whoever asked, unless that was done or is no longer wanted."""
+        if self._take(asked.letter.number) is not None:
+            tell(asked.waiting)
+
+    def _refuse(self, asked: _Asked, error: msgspec.Raw) -> None:
+        self._heed(asked, error)
+        self._finish(asked, lambda waiting: waiting.refused(error))
+
+    def _break_off(self, asked: _Asked, end: End) -> None:
+        if not asked.letter.answered:
+            self._owner.doubt()
+        self._finish(asked, lambda waiting: waiting.lost(end))
+
+    def _heed(self, asked: _Asked, error: msgspec.Raw) -> None:
+        """Draw the conclusions that an error asks for beside its own request."""
+        if not error or asked.letter.method in _NEGOTIATION:
+            return
+        code = read_fault(error).code
+        if code == eras.UNSUPPORTED_VERSION:
+            self._owner.fail(End(f"no longer speaks {self._owner.version}"))
+        elif code == _HEADER_MISMATCH:
+            # We put arguments into headers by a schema that is no longer true.
+            self._owner.receive(Message(method="notifications/tools/list_changed"))
+
+    def _note(self, failed: BaseException | None) -> None:
+        """Draw the conclusions that a failure asks for beside its own request."""
+        match failed:
+            case Unreachable():
+                self._owner.fail(End(str(failed)))
+            case Denied():
+                self._owner.fail(End(str(failed), hopeless=True))
+            case Paused():
+                self._paused_until = anyio.current_time() + failed.seconds
+            case NotResumed():
+                self._note(failed.__cause__)
+            case _:
+                logger.debug("nothing follows from: %s", failed)
+
+
+def _tell_not_sent(exc: NotSent, waiting: Waiting) -> None:
+    waiting.not_sent(str(exc), exc.retry_after)

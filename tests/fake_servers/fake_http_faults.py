@@ -1,0 +1,195 @@
+"""What can be called on the fake HTTP server, and what a request can meet instead of an answer."""
+
+import asyncio
+import gzip
+import json
+import os
+
+from fake_http_request import Gone, note
+
+FOREVER = 3600
+
+
+class Faults:
+    """What a request can meet instead of an answer."""
+
+    def __init__(self, server):
+        self.server = server
+
+    async def status(self, request, argument):
+        """status:CODE[,HEADER=VALUE]"""
+        code, _, header = argument.partition(",")
+        name, _, value = header.partition("=")
+        await request.reply(int(code), b"no", **({name.replace("-", "_"): value} if name else {}))
+
+    async def huge_error(self, request, argument):
+        """huge_error:CODE"""
+        await request.reply(int(argument), b"x" * 1_000_000)
+
+    async def rpc_error(self, request, argument):
+        """rpc_error:STATUS,CODE"""
+        status, _, code = argument.partition(",")
+        error = {"code": int(code), "message": "so it is"}
+        await request.reply_json(int(status), {"jsonrpc": "2.0", "id": None, "error": error})
+
+    async def redirect(self, request, argument):
+        """redirect:CODE,LOCATION; what arrives at /moved is answered."""
+        code, _, location = argument.partition(",")
+        if request.path == "/moved":
+            await self.server.serve(request)
+        else:
+            await request.reply(int(code), location=location)
+
+    async def slow_headers(self, request, argument):
+        """One byte of the head at a time, for ever."""
+        for byte in b"HTTP/1.1 200 OK\r\nx-slow: " + b"x" * 100_000:
+            request.writer.write(bytes([byte]))
+            await request.writer.drain()
+            await asyncio.sleep(0.05)
+
+    async def slow_body(self, request, argument):
+        """One byte of the body at a time, for ever."""
+        request.writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n"
+        )
+        for _ in range(100_000):
+            request.writer.write(b" ")
+            await request.writer.drain()
+            await asyncio.sleep(0.05)
+
+    async def silent(self, request, argument):
+        await asyncio.sleep(FOREVER)
+
+    async def hang_up(self, request, argument):
+        raise Gone
+
+    async def half_stream(self, request, argument):
+        """Half an event, and no more."""
+        await request.event("one whole event that is not JSON")
+        await request.chunk(b'data: {"jsonrpc"')
+        raise Gone
+
+    async def end_early(self, request, argument):
+        """A stream that ends as it should, but without the answer."""
+        await request.event("{}")
+        await request.end_stream()
+
+    async def endless(self, request, argument):
+        """Notifications for ever."""
+        while True:
+            await request.say(note("message"))
+
+    async def huge_event(self, request, argument):
+        """huge_event:BYTES"""
+        await request.event("")
+        await request.chunk(b"data: ")
+        for _ in range(int(argument) // 65536 + 1):
+            await request.chunk(b"x" * 65536)
+        await request.chunk(b"\n\n")
+
+    async def huge_body(self, request, argument):
+        """huge_body:BYTES"""
+        await request.reply(200, b" " * int(argument), content_type="application/json")
+
+    async def bomb(self, request, argument):
+        """bomb:BYTES, unpacked"""
+        packed = gzip.compress(b" " * int(argument))
+        await request.reply(200, packed, content_type="application/json", content_encoding="gzip")
+
+    async def packed(self, request, argument):
+        """packed:ENCODING; what it says is true for gzip alone."""
+        number = json.loads(request.body)["id"]
+        text = json.dumps(
+            {"jsonrpc": "2.0", "id": number, "result": {"content": [{"type": "text", "text": "ok"}]}}
+        )
+        body = gzip.compress(text.encode())
+        await request.reply(200, body, content_type="application/json", content_encoding=argument)
+
+    async def damaged(self, request, argument):
+        await request.reply(200, b"no gzip", content_type="application/json", content_encoding="gzip")
+
+    async def foreign_id(self, request, argument):
+        """An answer to everybody else's request before the right one."""
+        number = json.loads(request.body)["id"]
+        for other in (number - 1, number + 1, str(number), None):
+            await request.say({"jsonrpc": "2.0", "id": other, "result": {"content": []}})
+        await self.server.serve(request)
+
+    async def html(self, request, argument):
+        await request.reply(200, b"<html>", content_type="text/html")
+
+    async def no_content(self, request, argument):
+        await request.reply(202)
+
+    async def forget(self, request, argument):
+        """All sessions are forgotten just before this request arrives; forget:STATUS says how it is told."""
+        self.server.sessions.clear()
+        self.server.unknown_session = int(argument or 404)
+        await self.server.serve(request)
+
+    async def forget_all(self, request, argument):
+        """As `forget`, and whoever comes back is not greeted either."""
+        self.server.options["era"] = "modern"
+        await self.forget(request, "404")
+
+    async def resumable(self, request, argument):
+        """The stream ends early but can be resumed by GET; resumable:SECONDS to wait."""
+        message = json.loads(request.body)
+        request.session.kept = message
+        await request.say(
+            {"jsonrpc": "2.0", "method": "notifications/message", "params": {}},
+            id="e1",
+            retry=int(argument or 0),
+        )
+        raise Gone
+
+
+class Tools:
+    """What can be called."""
+
+    async def echo(self, request, arguments):
+        return arguments.get("text", "")
+
+    async def headers(self, request, arguments):
+        """The headers of this request."""
+        return json.dumps(request.headers)
+
+    async def wait(self, request, arguments):
+        await asyncio.sleep(arguments["seconds"])
+        return "waited"
+
+    async def steps(self, request, arguments):
+        """Tell of progress so many times before the answer."""
+        token = arguments["token"]
+        for step in range(arguments["count"]):
+            await request.say(note("progress", progressToken=token, progress=step))
+        return "done"
+
+    async def ask_back(self, request, arguments):
+        """Ask the client something, and say what it answered."""
+        session = request.session
+        session.asked += 1
+        identity = f"back-{session.asked}"
+        session.answers[identity] = asyncio.get_running_loop().create_future()
+        await request.say({"jsonrpc": "2.0", "id": identity, "method": arguments["method"], "params": {}})
+        return json.dumps(await session.answers[identity])
+
+    async def change(self, request, arguments):
+        """Have one tool more, and say so to everybody who listens."""
+        server = request.server
+        server.extra += 1
+        for session in [*server.sessions.values(), server.anonymous]:
+            session.said.put_nowait(
+                {"jsonrpc": "2.0", "method": "notifications/tools/list_changed", "params": {}}
+            )
+        return "changed"
+
+    async def hang_up_stream(self, request, arguments):
+        """End every stream that anybody listens to; properly, or by breaking it off."""
+        server = request.server
+        for session in [*server.sessions.values(), server.anonymous]:
+            session.said.put_nowait(Gone if arguments.get("rudely") else None)
+        return "ended"
+
+    async def die(self, request, arguments):
+        os._exit(1)

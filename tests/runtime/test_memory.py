@@ -1,0 +1,120 @@
+"""What is remembered survives a restart, and nothing that happens to the file is worse than forgetting."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from supervisor.runtime.memory import Memory, state_directory
+
+
+@pytest.mark.parametrize(
+    ("environ", "directory"),
+    [
+        ({"STATE_DIRECTORY": "/a:/b", "XDG_STATE_HOME": "/c", "HOME": "/d"}, "/a"),
+        ({"XDG_STATE_HOME": "/c", "HOME": "/d"}, "/c/mcp-supervisor"),
+        ({"HOME": "/d"}, "/d/.local/state/mcp-supervisor"),
+    ],
+)
+def test_the_place_to_remember_is_the_first_that_is_given(environ: Mapping[str, str], directory: str) -> None:
+    assert state_directory(environ) == Path(directory)
+
+
+def test_without_a_home_there_is_no_place_to_remember() -> None:
+    assert state_directory({}) is None
+
+
+def test_what_was_remembered_is_known_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "state" / "memory.json"
+
+    Memory(path).remember_no_probe("a")
+
+    assert Memory(path).cannot_take_a_probe("a")
+    assert not Memory(path).cannot_take_a_probe("b")
+
+
+def test_what_is_known_is_not_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    memory = Memory(path)
+    memory.remember_no_probe("a")
+    path.unlink()
+
+    memory.remember_no_probe("a")
+
+    assert not path.exists()
+
+
+def test_facts_of_others_in_the_file_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    path.write_text(json.dumps({"later": 1}))
+
+    Memory(path).remember_no_probe("a")
+
+    assert json.loads(path.read_text()) == {"later": 1, "noProbe": ["a"]}
+
+
+def test_without_a_file_it_remembers_until_it_ends() -> None:
+    memory = Memory(None)
+
+    memory.remember_no_probe("a")
+
+    assert memory.cannot_take_a_probe("a")
+
+
+@pytest.mark.parametrize("content", ["", "not JSON", "[]", "7", '"text"', "null", "\ufeff{}"])
+def test_a_file_that_makes_no_sense_is_forgotten(tmp_path: Path, content: str) -> None:
+    path = tmp_path / "memory.json"
+    path.write_text(content)
+
+    memory = Memory(path)
+    memory.remember_no_probe("a")
+
+    assert Memory(path).cannot_take_a_probe("a")
+
+
+@pytest.mark.parametrize("fact", [7, None, "abc", {"a": 1}])
+def test_a_fact_of_a_strange_shape_is_forgotten(tmp_path: Path, fact: object) -> None:
+    path = tmp_path / "memory.json"
+    path.write_text(json.dumps({"noProbe": fact}))
+
+    memory = Memory(path)
+
+    assert not memory.cannot_take_a_probe("a")
+    memory.remember_no_probe("b")
+
+
+def test_what_an_operator_switched_is_known_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+
+    Memory(path).override("a", enabled=False)
+    Memory(path).override("b", enabled=True)
+
+    assert Memory(path).overrides == {"a": False, "b": True}
+
+
+def test_a_file_that_cannot_be_read_is_said_and_lived_with(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    memory = Memory(tmp_path)
+
+    assert not memory.cannot_take_a_probe("a")
+    assert "cannot read" in caplog.text
+
+
+def test_a_file_that_cannot_be_written_is_said_and_lived_with(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    memory = Memory(tmp_path / "file" / "memory.json")
+
+    memory.remember_no_probe("a")
+
+    assert memory.cannot_take_a_probe("a")
+    assert "cannot write" in caplog.text
+
+
+def test_the_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
+    Memory(tmp_path / "state" / "memory.json").remember_no_probe("a")
+
+    assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700

@@ -1,0 +1,400 @@
+"""Children are started as they should be, their ends are seen, and nobody else is ever signalled."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from supervisor.core.phases import End
+from supervisor.runtime import proctable
+from supervisor.runtime.orphans import Orphans
+from supervisor.runtime.process import (
+    CannotStart,
+    Child,
+    Command,
+    death_signal_prefix,
+    signal_group,
+    signal_process,
+    spawn,
+)
+from tests.runtime.support import (
+    ENVIRON,
+    LOOPS,
+    PATIENCE,
+    alive,
+    bystander,
+    in_a_subprocess,
+    number_in,
+    python,
+    shell,
+    until,
+)
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+def start(command: Command) -> Child:
+    """A child whose pipes nobody needs."""
+    child, pipes = spawn(command)
+    pipes.close()
+    return child
+
+
+def finish(child: Child) -> None:
+    """Reap a child once it has exited."""
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    child.reap()
+
+
+def output_of(command: Command) -> bytes:
+    """All that a child writes until it ends."""
+    child, pipes = spawn(command)
+    with open(pipes.stdout, "rb", closefd=False) as stdout:
+        written = stdout.read()
+    pipes.close()
+    finish(child)
+    return written
+
+
+# How it ends.
+
+
+@LOOPS
+@pytest.mark.parametrize(
+    ("script", "end"),
+    [
+        ("exit 0", End("exited with code 0", code=0)),
+        ("exit 7", End("exited with code 7", code=7)),
+        ("kill -KILL $$", End("killed by signal 9 (SIGKILL)", signal=9)),
+        ("kill -SEGV $$", End("killed by signal 11 (SIGSEGV)", signal=11)),
+        ("kill -40 $$", End("killed by signal 40 (unknown)", signal=40)),
+    ],
+)
+async def test_an_exit_is_seen_with_its_code_or_signal(script: str, end: End) -> None:
+    child = start(shell(f"ulimit -c 0; {script}"))
+
+    with anyio.fail_after(PATIENCE):
+        seen = await child.exited()
+
+    assert seen == end
+    child.reap()
+
+
+@LOOPS
+async def test_the_dead_leader_keeps_its_number_until_it_is_reaped() -> None:
+    child = start(shell("exit 3"))
+    with anyio.fail_after(PATIENCE):
+        await child.exited()
+    held = proctable.entry(child.pid)
+
+    child.reap()
+
+    assert held is not None
+    assert held.zombie
+    assert proctable.entry(child.pid) is None
+
+
+async def test_an_end_can_be_asked_for_again() -> None:
+    child = start(shell("exit 3"))
+    with anyio.fail_after(PATIENCE):
+        first = await child.exited()
+
+        assert await child.exited() is first
+    child.reap()
+    child.reap()
+
+
+@LOOPS
+async def test_waiting_for_an_exit_can_be_given_up_and_taken_up_again() -> None:
+    child = start(shell("exec sleep 60"))
+    with anyio.move_on_after(0.01) as patience:
+        await child.exited()
+    child.signal(signal.SIGTERM)
+
+    with anyio.fail_after(PATIENCE):
+        end = await child.exited()
+
+    assert patience.cancelled_caught
+    assert end.signal == signal.SIGTERM
+    child.reap()
+
+
+async def test_a_child_that_was_reaped_is_not_signalled_again() -> None:
+    child = start(shell("exit 0"))
+    with anyio.fail_after(PATIENCE):
+        await child.exited()
+    child.reap()
+
+    child.signal(signal.SIGKILL)
+
+
+def test_a_child_that_will_not_die_is_left_to_whoever_reaps_adopted_ones(orphans: Orphans) -> None:
+    child = start(shell("exec sleep 60"))
+
+    child.reap()
+
+    assert alive(child.pid)
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    orphans.reap()
+    assert proctable.entry(child.pid) is None
+
+
+# Its group.
+
+
+@LOOPS
+async def test_a_group_is_empty_only_when_every_member_is_gone(tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    child = start(shell(f"(trap '' TERM; echo $$ > {pidfile}; sleep 60) & exec sleep 60"))
+    await until(lambda: number_in(pidfile))
+    child.signal(signal.SIGTERM)
+    with anyio.fail_after(PATIENCE):
+        await child.exited()
+        empty_after_term = await child.group_is_empty()
+
+        child.signal(signal.SIGKILL)
+        await child.emptied()
+
+        assert await child.group_is_empty()
+    assert not empty_after_term
+    reap_adopted(child)
+
+
+def reap_adopted(child: Child) -> None:
+    """Take the members of the empty group that came to us when their leader died, and the leader."""
+    for pid in proctable.children_of_ours():
+        found = proctable.entry(pid)
+        if found is not None and found.group == child.pid and pid != child.pid:
+            os.waitpid(pid, 0)
+    child.reap()
+
+
+async def test_the_emptiness_of_a_group_can_be_awaited(tmp_path: Path) -> None:
+    pidfile = tmp_path / "pid"
+    child = start(shell(f"sleep 60 & echo $! > {pidfile}"))
+    member = await until(lambda: number_in(pidfile))
+    emptied = anyio.Event()
+
+    async def wait() -> None:
+        await child.emptied()
+        emptied.set()
+
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tg:
+            await child.exited()
+            tg.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            before = emptied.is_set()
+            os.kill(member, signal.SIGKILL)
+
+    assert not before
+    assert emptied.is_set()
+    reap_adopted(child)
+
+
+# Whom we never signal.
+
+
+@pytest.mark.parametrize("group", [1, 0, -1, -1234, os.getpgrp()])
+def test_no_group_of_ours_or_of_the_system_is_signalled(group: int) -> None:
+    with pytest.raises(ValueError, match="refusing to signal process group"):
+        signal_group(group, 0)
+
+
+@pytest.mark.parametrize("pid", [1, 0, -1, -1234, os.getpid()])
+def test_neither_we_nor_the_system_are_signalled(pid: int) -> None:
+    with pytest.raises(ValueError, match="refusing to signal process"):
+        signal_process(pid, 0, 0)
+
+
+def test_a_group_that_is_gone_is_no_trouble() -> None:
+    with bystander(["true"]) as process:
+        process.wait(PATIENCE)
+
+        signal_group(process.pid, signal.SIGKILL)
+
+
+def test_a_process_that_is_gone_is_not_found() -> None:
+    with bystander(["true"]) as process:
+        process.wait(PATIENCE)
+
+        assert not signal_process(process.pid, 0, signal.SIGKILL)
+
+
+def test_a_process_with_another_start_time_is_a_stranger() -> None:
+    with bystander(["sleep", "60"]) as process:
+        found = proctable.entry(process.pid)
+        assert found is not None
+
+        assert not signal_process(process.pid, found.started - 1, signal.SIGKILL)
+
+        assert alive(process.pid)
+
+
+def test_a_process_with_the_right_start_time_is_signalled() -> None:
+    with bystander(["sleep", "60"]) as process:
+        found = proctable.entry(process.pid)
+        assert found is not None
+
+        assert signal_process(process.pid, found.started, signal.SIGUSR1)
+
+        assert process.wait(PATIENCE) == -signal.SIGUSR1
+
+
+# How it starts.
+
+
+def test_a_child_leads_its_own_session_and_group() -> None:
+    child = start(shell("exec sleep 60"))
+
+    found = proctable.entry(child.pid)
+
+    assert found is not None
+    assert (found.group, found.session, found.parent) == (child.pid, child.pid, os.getpid())
+    child.signal(signal.SIGKILL)
+    finish(child)
+
+
+def test_a_child_inherits_nothing_but_its_three_streams() -> None:
+    reader, writer = os.pipe()
+    os.set_inheritable(writer, True)
+    script = "import os, sys; print([fd for fd in os.listdir('/proc/self/fd') if int(fd) < 1000])"
+
+    listed = output_of(python(script))
+
+    os.close(reader)
+    os.close(writer)
+    # The fourth is the directory that is being listed.
+    assert listed == b"['0', '1', '2', '3']\n"
+
+
+def test_a_child_has_the_environment_it_is_given_and_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NOTIFY_SOCKET", "/run/systemd/notify")
+    script = "import json, sys; print(json.dumps(open('/proc/self/environ').read().split('\\0')))"
+
+    environment = json.loads(output_of(python(script, MINE="yes")))
+
+    assert sorted(filter(None, environment)) == sorted(
+        f"{name}={value}" for name, value in {**ENVIRON, "MINE": "yes"}.items()
+    )
+
+
+def test_a_bare_name_is_looked_up_on_the_path_of_the_child(tmp_path: Path) -> None:
+    program = tmp_path / "greet"
+    program.write_text("#!/bin/sh\necho hello $1\n")
+    program.chmod(0o755)
+
+    assert output_of(Command(["greet", "you"], {"PATH": str(tmp_path)})) == b"hello you\n"
+
+
+def test_a_relative_path_starts_from_the_working_directory(tmp_path: Path) -> None:
+    program = tmp_path / "where"
+    program.write_text("#!/bin/sh\npwd\n")
+    program.chmod(0o755)
+
+    written = output_of(Command(["./where"], ENVIRON, str(tmp_path)))
+
+    assert written == f"{tmp_path}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("argv", "cwd", "complaint"),
+    [
+        (["/does/not/exist"], None, r"cannot find /does/not/exist: no such file"),
+        (["no-such-command"], None, r"cannot find the command no-such-command on PATH \("),
+        (["./program"], "{tmp}", r"cannot execute ./program: .*chmod \+x"),
+        (["/etc"], None, r"cannot execute /etc: it is not an executable file"),
+        (["sh"], "/does/not/exist", r"cannot start in /does/not/exist: no such directory"),
+        (["sh"], "{tmp}/program", r"cannot start in .*/program: no such directory"),
+    ],
+)
+def test_a_command_that_cannot_be_started_says_why(
+    argv: list[str], cwd: str | None, complaint: str, tmp_path: Path
+) -> None:
+    (tmp_path / "program").touch(0o600)
+    place = None if cwd is None else cwd.format(tmp=tmp_path)
+
+    with pytest.raises(CannotStart, match=complaint):
+        spawn(Command(argv, ENVIRON, place))
+
+
+@pytest.mark.parametrize("content", ["#!/does/not/exist\n", "\x00\x01"], ids=["no interpreter", "no program"])
+def test_a_file_that_the_system_refuses_to_execute_leaks_nothing(tmp_path: Path, content: str) -> None:
+    program = tmp_path / "program"
+    program.write_text(content)
+    program.chmod(0o755)
+
+    with pytest.raises(OSError, match=r"No such file|Exec format"):
+        spawn(Command([str(program)], ENVIRON))
+
+
+STARVED = """
+import os, resource
+from supervisor.runtime.process import Command, spawn
+from supervisor.runtime.proctable import children_of_ours
+
+command = Command(["/bin/sleep", "60"], {})
+soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+for spare in range(12):
+    before = os.listdir("/proc/self/fd")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(before) - 1 + spare, hard))
+    try:
+        child, pipes = spawn(command)
+    except OSError as exc:
+        outcome = os.strerror(exc.errno)
+    else:
+        outcome = "started"
+        pipes.close()
+        child.signal(9)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        child.reap()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert os.listdir("/proc/self/fd") == before, (spare, before, os.listdir("/proc/self/fd"))
+    assert children_of_ours() == [], spare
+    print(outcome)
+"""
+
+
+def test_however_few_descriptors_there_are_a_failed_start_leaks_none() -> None:
+    outcomes = in_a_subprocess(STARVED).splitlines()
+
+    assert outcomes[0] == "Too many open files"
+    assert outcomes[-1] == "started"
+    assert len(outcomes) == 12
+
+
+# When we are killed.
+
+MORTAL_PARENT = """
+import os, signal, sys
+from supervisor.runtime.process import Command, death_signal_prefix, spawn
+
+child, pipes = spawn(Command(["/bin/sleep", "60"], {}), prefix=death_signal_prefix())
+print(child.pid, flush=True)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+async def test_a_direct_child_dies_with_a_parent_that_is_killed(orphans: Orphans) -> None:
+    root = str(Path(__file__).parents[2])
+    with bystander(
+        [sys.executable, "-c", f"import sys; sys.path.insert(0, {root!r})\n{MORTAL_PARENT}"]
+    ) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        parent.wait(PATIENCE)
+
+        await until(lambda: not alive(child))
+
+        orphans.reap()  # it came to us when its parent died
+
+
+def test_without_setpriv_there_is_no_prefix(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "defpath", "/nowhere")
+
+    assert death_signal_prefix() == ()

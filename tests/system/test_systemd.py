@@ -1,0 +1,224 @@
+"""The shipped units under a real systemd, in a sealed lab; each test has a daemon of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.runtime.units import plan
+from tests.system.lab import Lab, missing, until
+
+NOT_HERE = missing()
+pytestmark = [
+    pytest.mark.system,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(NOT_HERE is not None, reason=str(NOT_HERE)),
+]
+
+UNIT, SOCKET = "mcp-supervisor.service", "mcp-supervisor.socket"
+PROGRAM = Path(sys.executable).with_name("mcp-supervisor")
+FAKE = Path(__file__).parents[1] / "fake_servers" / "fake.py"
+CONFIG = "/etc/mcp-supervisor/mcp.json"
+CONTROL = "/run/mcp-supervisor/control.sock"
+DROP_IN = """\
+[Service]
+StandardError=append:/run/share/daemon.log
+WatchdogSec=3
+"""
+Json = dict[str, Any]
+
+
+def fake(*options: object, **keys: Any) -> Json:
+    return {"command": sys.executable, "args": ["-I", "-S", str(FAKE), *map(str, options)], **keys}
+
+
+class Service:
+    """The daemon as a service of the lab."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+
+    def configure(self, **servers: Json) -> None:
+        self.write(json.dumps({"mcpServers": servers}))
+
+    def write(self, text: str) -> None:
+        (self.lab.share / "mcp.json").write_text(text)
+        self.lab.run("install", "-D", "-m", "644", "/run/share/mcp.json", CONFIG)
+
+    def drop_in(self, text: str) -> None:
+        self.lab.unit(f"{UNIT}.d/test.conf", DROP_IN + text)
+
+    def start(self, **servers: Json) -> None:
+        self.configure(**servers)
+        self.lab.ctl("start", UNIT)
+
+    def command(self, *words: str) -> Any:
+        """What the command line answers, as root."""
+        return json.loads(self.lab.run(str(PROGRAM), "--socket", CONTROL, "--json", *words).stdout)
+
+    def states(self) -> dict[str, str]:
+        return {server["name"]: server["state"] for server in self.command("status")["servers"]}
+
+    def connected(self, *names: str) -> bool:
+        states = self.states()
+        return all(states[name] == "connected" for name in names)
+
+    @property
+    def main_pid(self) -> int:
+        return int(self.lab.show(UNIT, "MainPID"))
+
+    @property
+    def state(self) -> str:
+        return self.lab.show(UNIT, "ActiveState")
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("systemd") / "share") as lab:
+        for path, text in plan(user=False, environ=os.environ, program=PROGRAM).files.items():
+            lab.unit(path.name, text)
+        yield lab
+
+
+@pytest.fixture
+def service(lab: Lab) -> Iterator[Service]:
+    service = Service(lab)
+    service.drop_in("")
+    yield service
+    lab.ctl("stop", SOCKET, UNIT)
+    lab.ctl("reset-failed")
+    assert lab.processes(UNIT) == []
+
+
+def test_start_blocks_until_the_critical_server_is_connected(service: Service) -> None:
+    service.start(slow=fake("--slow-start", 1, critical=True))
+
+    assert service.state == "active"
+    assert service.states() == {"slow": "connected"}
+
+
+def test_start_goes_on_when_a_critical_server_has_failed_for_good(service: Service) -> None:
+    service.start(gone={"command": "/does/not/exist", "critical": True})
+
+    assert service.state == "active"
+
+
+def test_the_status_line_counts_and_names_the_broken(service: Service) -> None:
+    service.start(good=fake(), bad=fake("--exit-at", "spawn", "--exit-code", 3))
+
+    until(lambda: service.lab.show(UNIT, "StatusText") == "1/2 connected; bad: exited with code 3")
+    assert '"1/2 connected; bad: exited with code 3"' in service.lab.ctl("status", UNIT).stdout
+
+
+def test_reload_returns_when_the_new_server_is_connected(service: Service) -> None:
+    service.start(old=fake())
+
+    service.configure(old=fake(), new=fake("--slow-start", 0.5))
+    service.lab.ctl("reload", UNIT)
+
+    assert service.states() == {"old": "connected", "new": "connected"}
+    assert service.state == "active"
+
+
+def test_reload_fails_on_a_bad_file_and_changes_nothing(service: Service) -> None:
+    service.start(old=fake())
+    until(lambda: service.connected("old"))
+
+    service.write("{")
+    done = service.lab.ctl("reload", UNIT, check=False)
+
+    assert done.returncode != 0
+    assert service.states() == {"old": "connected"}
+    assert service.state == "active"
+
+
+def test_the_watchdog_restarts_a_daemon_whose_loop_does_not_turn(service: Service) -> None:
+    service.start(one=fake())
+    before = service.main_pid
+
+    service.lab.kill("STOP", before)
+
+    until(lambda: service.main_pid not in (0, before) and service.state == "active")
+    assert service.lab.show(UNIT, "NRestarts") != "0"
+
+
+def test_stop_ends_children_that_ignore_sigterm_within_seven_seconds(service: Service) -> None:
+    stubborn = ("--ignore-sigterm", "--ignore-eof", "--grandchild", "setsid", "--grandchild-ignores-term")
+    service.start(**{f"s{number}": fake(*stubborn, critical=True) for number in range(5)})
+    assert len(service.lab.processes(UNIT)) > 10
+
+    began = time.monotonic()
+    service.lab.ctl("stop", UNIT)
+
+    assert time.monotonic() - began < 7
+    assert service.lab.processes(UNIT) == []
+    assert service.lab.show(UNIT, "Result") == "success"
+
+
+def test_a_killed_daemon_leaves_nothing_and_is_started_again(service: Service) -> None:
+    service.start(one=fake("--grandchild", "setsid", critical=True))
+    before = service.lab.processes(UNIT)
+
+    service.lab.kill("KILL", service.main_pid)
+
+    until(lambda: service.main_pid not in (0, *before) and service.state == "active")
+    assert not set(before) & set(service.lab.processes(UNIT))
+
+
+def test_a_client_that_comes_before_the_daemon_gets_its_answer(service: Service) -> None:
+    service.configure(one=fake())
+    service.lab.ctl("start", SOCKET)
+    assert service.state == "inactive"
+
+    states = service.states()
+
+    assert "one" in states
+    until(lambda: service.state == "active")
+
+
+def test_a_credential_reaches_the_server_that_names_it_and_no_other(service: Service) -> None:
+    (service.lab.share / "token").write_text("the-credential")
+    service.drop_in("LoadCredential=token:/run/share/token\n")
+
+    service.start(trusted=fake(env={"TOKEN": "${cred:token}"}, critical=True), other=fake(critical=True))
+
+    told = {name: service.command("call", f"{name}_environ") for name in ("trusted", "other")}
+    assert "the-credential" in str(told["trusted"])
+    assert "the-credential" not in str(told["other"])
+    assert "CREDENTIALS_DIRECTORY" not in str(told)
+
+
+def test_the_daemon_and_its_children_run_as_a_dynamic_user(service: Service) -> None:
+    service.start(one=fake(critical=True))
+
+    processes = map(str, service.lab.processes(UNIT))
+    owners = service.lab.run("stat", "--format", "%u", *(f"/proc/{pid}" for pid in processes)).stdout.split()
+
+    assert len(owners) == 2
+    assert all(61184 <= int(owner) <= 65519 for owner in owners)
+
+
+def test_verify_has_nothing_to_say(lab: Lab) -> None:
+    done = lab.run("systemd-analyze", "verify", *(f"/run/share/units/{name}" for name in (UNIT, SOCKET)))
+
+    assert done.stdout + done.stderr == ""
+
+
+def test_the_exposure_of_the_service_is_at_most_two_and_a_half() -> None:
+    unit = Path(__file__).parents[2] / "systemd" / UNIT
+
+    done = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=25", unit],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
