@@ -5,7 +5,7 @@ All servers that were named are told at once; each is reported when it is so.
 
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,17 +38,28 @@ def _declare(parser: Parser) -> None:
     )
 
 
+def _declare_override(parser: Parser) -> None:
+    _declare(parser)
+    parser.add_argument(
+        "--reset", action="store_true", help="forget what was said by hand, so that the entry counts again"
+    )
+
+
 def give(order: str, options: Options) -> int:
     """Tell every server that was named; the exit status is that of the worst."""
     names = list(dict.fromkeys(options.rest))
-    questions = [{"server": name, "wait": options.wait} for name in names]
+    reset = bool(getattr(options, "reset", False))
+    wish = {"wait": options.wait, **({"reset": True} if reset else {})}
+    questions = [{"server": name, **wish} for name in names]
+    # What comes of a reset is for the entry to say.
+    wanted = (*UP, *DOWN) if reset else AFTERWARDS[order]
     answers: dict[str, Any] = {}
     status = DONE
     with SyncClient(options.socket) as client:
         for at, answer in client.requests(f"servers/{order}", questions, timeout=LONGEST_ORDER):
             failure = isinstance(answer, SupervisorError)
             answers[names[at]] = {"error": as_object(answer)} if failure else answer
-            failed = _judge(order, answer, wait=options.wait)
+            failed = _judge(wanted, answer, wait=options.wait)
             if not options.json:
                 _report(names[at], answer, failed=failed != DONE)
             status = max(status, failed)
@@ -57,10 +68,10 @@ def give(order: str, options: Options) -> int:
     return status
 
 
-def _judge(order: str, answer: Any, *, wait: bool) -> int:
+def _judge(wanted: Sequence[str], answer: Any, *, wait: bool) -> int:
     if isinstance(answer, SupervisorError):
         return answer.exit_status
-    return FAILED if wait and answer["state"] not in AFTERWARDS[order] else DONE
+    return FAILED if wait and answer["state"] not in wanted else DONE
 
 
 def _report(name: str, answer: Any, *, failed: bool) -> None:
@@ -72,8 +83,8 @@ def _report(name: str, answer: Any, *, failed: bool) -> None:
     print(f"{one_line(name)}: {state}{reason}", file=sys.stderr if failed else sys.stdout, flush=True)
 
 
-def _verb(order: str, purpose: str, examples: str) -> Verb:
-    return Verb(order, purpose, examples, partial(give, order), _declare, takes_more=True)
+def _verb(order: str, purpose: str, examples: str, declare: Callable[[Parser], None] = _declare) -> Verb:
+    return Verb(order, purpose, examples, partial(give, order), declare, takes_more=True)
 
 
 START = _verb(
@@ -94,10 +105,14 @@ RESTART = _verb(
 ENABLE = _verb(
     "enable",
     "start servers that the configuration disables; this is remembered",
-    "  mcp-supervisor enable context7\n",
+    "  mcp-supervisor enable context7\n"
+    "  mcp-supervisor enable context7 --reset     (as its entry says, from now on)\n",
+    _declare_override,
 )
 DISABLE = _verb(
     "disable",
     "stop servers and keep them stopped, over restarts of the daemon too",
-    "  mcp-supervisor disable github\n",
+    "  mcp-supervisor disable github\n"
+    "  mcp-supervisor disable github --reset      (as its entry says, from now on)\n",
+    _declare_override,
 )

@@ -29,11 +29,15 @@ MODULES: Mapping[str, str] = {
     "disable": "orders",
     "reload": "reload",
     "check": "service",
+    "add": "editing",
+    "remove": "editing",
+    "import": "editing",
     "shutdown": "service",
+    "install-unit": "units",
     "completion": "completion",
     "version": "service",
 }
-"""Where each verb is declared, under its name in capitals; only the one that is asked for is imported."""
+"""Where each verb is declared, as `_constant` spells it; only the one that is asked for is imported."""
 COMPLETE = "__complete"
 """What the completion scripts call."""
 
@@ -60,8 +64,10 @@ def parse(argv: Sequence[str]) -> Command:
         from supervisor.cli.candidates import print_candidates
 
         return partial(print_candidates, parser, _add_verbs(parser, MODULES), words[1:])
-    _add_verbs(parser, _needed(parser, words))
-    options, surplus = parser.parse_known_args(words)
+    verbs = _add_verbs(parser, _needed(parser, words))
+    own, command = _split(parser, verbs, words)
+    options, surplus = parser.parse_known_args(own)
+    options.command = command
     options.rest = [*getattr(options, "rest", ()), *_rest(options, surplus)]
     act: Callable[[Options], int] = options.act
     return partial(act, options)
@@ -72,6 +78,21 @@ def _needed(parser: Parser, words: Sequence[str]) -> Iterable[str]:
     at = parser.verb_position(words)
     named = at is not None and words[at] in MODULES and not {"-h", "--help"} & set(words[:at])
     return [words[at]] if at is not None and named else MODULES
+
+
+def _split(
+    parser: Parser, verbs: Mapping[str, Parser], words: list[str]
+) -> tuple[Sequence[str], Sequence[str]]:
+    """Our own words, and the command after `--`, whose options argparse would take for ours.
+
+    A verb that takes a command says so in its parser's default `takes_command`.
+    """
+    at = parser.verb_position(words)
+    verb = verbs.get(words[at]) if at is not None else None
+    if verb is None or not verb.get_default("takes_command") or "--" not in words:
+        return words, ()
+    end = words.index("--")
+    return words[:end], words[end + 1 :]
 
 
 def _rest(options: Options, surplus: Sequence[str]) -> Sequence[str]:
@@ -97,6 +118,11 @@ def _add_verbs(parser: Parser, names: Iterable[str]) -> Mapping[str, Parser]:
         title="verbs", dest="verb", metavar="VERB", required=True, prog=parser.prog
     )
     for name in names:
-        verb: Verb = getattr(import_module(f"supervisor.cli.{MODULES[name]}"), name.upper())
+        verb: Verb = getattr(import_module(f"supervisor.cli.{MODULES[name]}"), _constant(name))
         verb.add_to(verbs)
     return {name: verbs.choices[name] for name in names}
+
+
+def _constant(name: str) -> str:
+    """The name in capitals, as an identifier."""
+    return name.upper().replace("-", "_")

@@ -131,7 +131,6 @@ def broken_first(server: Server) -> tuple[bool, str]:
 
 
 def _row(server: Server, now: float) -> tuple[str, ...]:
-    connected = server["state"] == "connected"
     return (
         server["name"],
         server["state"],
@@ -139,8 +138,15 @@ def _row(server: Server, now: float) -> tuple[str, ...]:
         _number(server.get("pid")),
         _number(server.get("tools")),
         _number(server.get("pending")),
-        "" if connected else str(server.get("reason") or ""),
+        _note(server),
     )
+
+
+def _note(server: Server) -> str:
+    """What the other columns do not say: why it does not answer, or that its entry says otherwise."""
+    if server["state"] != "connected":
+        return str(server.get("reason") or "")
+    return "enabled by an operator" if server.get("overridden") else ""
 
 
 def _age(since: float | None, now: float) -> str:
@@ -161,6 +167,8 @@ def _fact(key: str, value: Any, now: float) -> str:
     if value in (None, "", [], {}):
         return ""
     match key, value:
+        case "overridden", bool():
+            return "by an operator; `--reset` undoes it" if value else ""
         case "exit", {"reason": str(reason), "at": int() | float() as at}:
             return f"{one_line(reason)} ({relative(at - now)})"
         case "timeline", [[str(), int() | float() as began], *_]:

@@ -1,18 +1,17 @@
 """From chunks of bytes to whole messages, in time linear in the bytes, with a bound on what is kept.
 
 A framer is fed what a pipe or a socket gave and returns the messages that became complete. A message that
-stayed within one chunk is cut out of it once; one that spans chunks is joined once, however many there
+stayed within one chunk is cut out of it once; one that spans chunks is gathered once, however many there
 were. `TooLong` is raised as soon as a message passes the bound, not when it ends, so memory stays bounded.
 """
 
 import re
-from typing import Literal, Protocol
+from typing import Literal, Protocol, cast
 
 Framing = Literal["newline", "content-length"]
 
 _MAX_HEADER = 4096
-_CRUMBS = 4096
-"""Bytes below which parts of a message are gathered before they are kept."""
+_LARGE = 1024 * 1024
 _BLANK_LINES = re.compile(rb"[\r\n]*")
 _END_OF_HEADER = re.compile(rb"\r?\n\r?\n")
 
@@ -49,50 +48,46 @@ class Framer(Protocol):
 
 
 class LineFramer:
-    """Messages end with a newline; a carriage return before it is left to the JSON parser as white space."""
+    """Messages end with a newline; a carriage return before it is left to the JSON parser as white space.
 
-    __slots__ = ("_limit", "_parts", "_size")
+    A message that spans chunks grows in one buffer. A large one is handed over as that buffer: nobody changes
+    it any more, and copying it would stop the loop.
+    """
+
+    __slots__ = ("_limit", "_open")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._parts: list[bytes | bytearray] = []
-        self._size = 0
+        self._open = bytearray()
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        if not self._parts and chunk.endswith(b"\n") and len(chunk) <= self._limit:
+        if not self._open and chunk.endswith(b"\n") and len(chunk) <= self._limit:
             return chunk[:-1].split(b"\n")
         *lines, rest = chunk.split(b"\n")
-        if lines and self._parts:
-            self._keep(lines[0])
-            lines[0] = self.rest
-            self._parts, self._size = [], 0
+        if lines and self._open:
+            self._open += lines[0]
+            lines[0], self._open = self._whole(), bytearray()
         for index, line in enumerate(lines):
             if len(line) > self._limit:
                 raise self._too_long(lines[:index])
         if rest:
-            self._keep(rest)
-            if self._size > self._limit:
+            self._open += rest
+            if len(self._open) > self._limit:
                 raise self._too_long(lines)
         return lines
 
-    def _keep(self, part: bytes) -> None:
-        """Add to the open message; crumbs are gathered, so that a million weigh no more than their bytes."""
-        self._size += len(part)
-        last = self._parts[-1] if self._parts else None
-        if isinstance(last, bytearray) and len(last) < _CRUMBS:
-            last += part
-        else:
-            self._parts.append(part if len(part) >= _CRUMBS else bytearray(part))
+    def _whole(self) -> bytes:
+        return bytes(self._open) if len(self._open) < _LARGE else cast("bytes", self._open)
 
     def _too_long(self, before: list[bytes]) -> TooLong:
-        self._parts, self._size = [], 0
+        self._open = bytearray()
         problem = TooLong(self._limit)
         problem.before = before
         return problem
 
     @property
     def rest(self) -> bytes:
-        return b"".join(self._parts)
+        return bytes(self._open)
 
 
 class LengthFramer:

@@ -237,7 +237,12 @@ def notification_line(method: str, params: bytes) -> bytes:
 
 
 def result_line(identity: bytes, result: bytes | msgspec.Raw) -> bytes:
-    return b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (identity, result)
+    return b"%s%s}" % (result_head(identity), result)
+
+
+def result_head(identity: bytes) -> bytes:
+    """What stands before a result; a closing brace stands after it."""
+    return b'{"jsonrpc":"2.0","id":%s,"result":' % identity
 
 
 def fault_line(identity: bytes, error: bytes | msgspec.Raw) -> bytes:

@@ -66,6 +66,8 @@ class ServerView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """The file whose entry counts."""
     shadows: tuple[str, ...]
     """Earlier files whose entry of that name is hidden."""
+    overridden: bool
+    """Whether an operator, and not its entry, has said if it is enabled."""
     exit: ExitView | None
     """How the last run ended; null before that."""
     next_try: float | None

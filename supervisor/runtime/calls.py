@@ -127,11 +127,10 @@ class Call:
     # What ends it. Each of these is the last thing that happens to a call.
 
     def answered(self, result: msgspec.Raw) -> None:
-        outcome = Outcome.TOOL_ERROR if results.is_error(result) else Outcome.OK
         self.result_size = len(result)
         limit = self._desk.max_result_bytes
         fitting = result if len(result) <= limit else results.cap(result, limit)[0]
-        self._end(outcome)
+        self._end(Outcome.TOOL_ERROR if results.is_error(fitting) else Outcome.OK)
         self._reply.result(results.flatten(fitting) if self.request.flatten else fitting)
 
     def refused(self, error: msgspec.Raw) -> None:

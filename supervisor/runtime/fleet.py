@@ -83,6 +83,8 @@ class Fleet:
             max_result_bytes=settings.max_result_bytes,
         )
         self.members |= {name: self.new_member(spec) for name, spec in sorted(loaded.servers.items())}
+        self._awaited = {name for name, member in self.members.items() if member.enabled}
+        """Servers that were, or will be, asked to come up, and have not yet begun to."""
 
     # Tasks.
 
@@ -132,6 +134,7 @@ class Fleet:
     def begin(self, member: Member) -> None:
         """Ask a server to come up, if it is enabled."""
         if member.enabled:
+            self._awaited.add(member.name)
             member.actor.post(StartRequested())
             # A lazy server that nobody has seen yet is started once, to learn its tools.
             member.actor.post(Wanted())
@@ -208,10 +211,11 @@ class Fleet:
         return FleetView(servers, self.generations.number, self.starting())
 
     def starting(self) -> tuple[str, ...]:
+        """The servers that are on their way up, or are about to be; the catalog may lack their tools."""
         return tuple(
             name
             for name, member in sorted(self.members.items())
-            if isinstance(member.actor.state.phase, Starting)
+            if name in self._awaited or isinstance(member.actor.state.phase, Starting)
         )
 
     def member(self, name: str) -> Member:
@@ -333,6 +337,7 @@ class Fleet:
 
     def _transitioned(self, member: Member, transition: Transition) -> None:
         state, current = transition.after, self.members.get(member.name) is member
+        self._awaited.discard(member.name)
         phase = phase_word(state.phase)
         self._count(member, transition)
         if current:

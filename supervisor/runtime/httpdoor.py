@@ -14,7 +14,7 @@ import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import TYPE_CHECKING, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import anyio
 import anyio.to_thread
@@ -140,6 +140,24 @@ class _Sending:
     left: bool = False
 
 
+class _Handshake:
+    """A connection that is not secured yet: the library loses sight of it when it is cancelled meanwhile."""
+
+    def __init__(self) -> None:
+        self._bare: Any = None
+
+    async def watch(self, event: str, known: Mapping[str, Any]) -> None:
+        """Take note of what the library does for one request."""
+        if event.endswith("connect_tcp.complete"):
+            self._bare = known["return_value"]
+        elif event.endswith("start_tls.complete"):
+            self._bare = None
+
+    async def give_up(self) -> None:
+        if self._bare is not None:
+            await self._bare.aclose()
+
+
 class Door:
     """The way to one server and back."""
 
@@ -190,12 +208,23 @@ class Door:
                 content=_leaving(body, sending) if body else None,
                 timeout=(self.patience.connect, idle, self.patience.answer, None),
             )
-            response = await self._client.send(request, stream=True)
+            response = await self._answer(request)
             if not response.has_redirect_location:
                 return response
             await response.aclose()
             url = _within_origin(response)
         raise NotSent("redirects in a circle")
+
+    async def _answer(self, request: "httpx2.Request") -> "httpx2.Response":
+        handshake = _Handshake()
+        if request.url.scheme == "https":
+            request.extensions["trace"] = handshake.watch
+        try:
+            return await self._client.send(request, stream=True)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await handshake.give_up()
+            raise
 
 
 @contextlib.asynccontextmanager
@@ -285,6 +314,8 @@ def _cause(exc: BaseException) -> str:
         deeper = exc.__context__
     if deeper is not None:
         return _cause(deeper)
+    if isinstance(exc, TimeoutError):
+        return "timed out"
     if isinstance(exc, OSError) and exc.errno is not None:
         # The loops word it each in its own way; a failed look-up of a name has numbers of its own.
         return os.strerror(exc.errno) if exc.errno > 0 else str(exc.strerror)

@@ -93,7 +93,7 @@ class Member:
         """Around the actor's task; cancelled when the member is gone for good."""
         self._run: TalkingRun | None = None
         self._since = time.time()
-        self.reason = "not started yet" if self.enabled else "disabled in its entry"
+        self.reason = self._reason_of_rest()
         self.desk = ServerDesk(
             self.name,
             _terms(spec),
@@ -110,6 +110,17 @@ class Member:
     @property
     def enabled(self) -> bool:
         return isinstance(self.spec, BadServer) or self.spec.entry.enabled
+
+    @property
+    def overridden(self) -> bool:
+        """Whether an operator, and not its entry, has said if it is enabled."""
+        return isinstance(self.spec, ServerSpec) and self.spec.overridden
+
+    def _reason_of_rest(self) -> str:
+        """Why it does not run, before it ever did."""
+        if self.enabled:
+            return "not started yet"
+        return "disabled by an operator" if self.overridden else "disabled in its entry"
 
     @property
     def entry(self) -> Entry | None:
@@ -225,6 +236,8 @@ class Member:
         self.actor.policy = _policy(spec)
         self.desk.terms = _terms(spec)
         self.actor.post(Retuned(self.desk.used_at))
+        if not self.enabled:
+            self.reason = self._reason_of_rest()
         if self.shelf is not None:
             self.shelf = Shelf(self.name, self.prefix, self.shelf.tools, spec.entry.tools, self.shelf.bad)
             self._shared.tools_changed(self)
@@ -329,6 +342,7 @@ class Member:
             "pending": self.desk.pending,
             "source": self.spec.source,
             "shadows": self.spec.shadows,
+            "overridden": self.overridden,
             "exit": self.ends[-1] if self.ends else None,
             "next_try": None if wait is None else time.time() + wait,
             "calls": dict(self.desk.outcomes),

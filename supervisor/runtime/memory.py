@@ -54,6 +54,11 @@ class Memory:
         self._facts.setdefault("overrides", {})[server] = enabled
         self._write()
 
+    def forget_override(self, server: str) -> None:
+        """Let the files say again whether the server is enabled."""
+        if self._facts.get("overrides", {}).pop(server, None) is not None:
+            self._write()
+
     def _read(self) -> dict[str, Any]:
         if self._path is None:
             return {}

@@ -75,17 +75,7 @@ async def connected(
     output, errors = _Reader(on_stdout, on_stdout_end), _Reader(on_stderr, lambda: None)
     child_input = _Writer(on_stdin_end)
     with contextlib.ExitStack() as transports:
-        # A transport closes its own file, and uvloop does so by number: a file that we closed too would take
-        # with it whatever has that number by then. So files are ours only until all are handed over.
-        with contextlib.ExitStack() as files, anyio.CancelScope(shield=True):
-            stdout = files.enter_context(os.fdopen(pipes.stdout, "rb", 0))
-            stderr = files.enter_context(os.fdopen(pipes.stderr, "rb", 0))
-            stdin = files.enter_context(os.fdopen(pipes.stdin, "wb", 0))
-            transports.callback((await loop.connect_read_pipe(lambda: output, stdout))[0].close)
-            transports.callback((await loop.connect_read_pipe(lambda: errors, stderr))[0].close)
-            writer = ChildInput((await loop.connect_write_pipe(lambda: child_input, stdin))[0])
-            transports.callback(writer.close)
-            files.pop_all()
+        writer = await _attached(loop, pipes, (output, errors, child_input), transports)
         try:
             yield writer
         finally:
@@ -93,3 +83,34 @@ async def connected(
             with anyio.CancelScope(shield=True):
                 for end in (output, errors, child_input):
                     await end.closed.wait()
+
+
+async def _attached(
+    loop: asyncio.AbstractEventLoop,
+    pipes: Pipes,
+    ends: tuple[_Reader, _Reader, _Writer],
+    transports: contextlib.ExitStack,
+) -> ChildInput:
+    """Hand the pipes over to transports, which close them."""
+    output, errors, child_input = ends
+    ours = [
+        os.fdopen(pipes.stdin, "wb", 0),
+        os.fdopen(pipes.stderr, "rb", 0),
+        os.fdopen(pipes.stdout, "rb", 0),
+    ]
+    try:
+        # Not to be cut in two: a transport closes its own file, and uvloop does so by number, so a file that
+        # we closed too would take with it whatever has that number by then.
+        with anyio.CancelScope(shield=True):
+            transports.callback((await loop.connect_read_pipe(lambda: output, ours[-1]))[0].close)
+            ours.pop()
+            transports.callback((await loop.connect_read_pipe(lambda: errors, ours[-1]))[0].close)
+            ours.pop()
+            writer = ChildInput((await loop.connect_write_pipe(lambda: child_input, ours[-1]))[0])
+            ours.pop()
+            transports.callback(writer.close)
+            return writer
+        raise AssertionError("unreachable")  # pragma: no cover - a shield swallows nothing
+    finally:
+        for file in ours:
+            file.close()

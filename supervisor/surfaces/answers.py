@@ -8,12 +8,17 @@ from typing import Protocol
 
 import msgspec
 
-from supervisor.core.jsonrpc import error_line, fault_line, notification_line, result_line
+from supervisor.core.jsonrpc import error_line, fault_line, notification_line, result_head, result_line
 from supervisor.errors import SupervisorError
+
+_LARGE = 1024 * 1024
+"""Bytes of a result above which it goes out as it lies in memory."""
 
 
 class Connection(Protocol):
-    def send(self, line: bytes) -> None: ...
+    def send(self, *parts: bytes | memoryview) -> None:
+        """Write one message; large parts are not copied."""
+        ...
 
     def answered(self, answer: "Answer") -> None: ...
 
@@ -48,7 +53,11 @@ class Answer:
         """What was answered: `ok`, the code of our error, `fault` for a server's own; empty before that."""
 
     def result(self, raw: bytes | msgspec.Raw) -> None:
-        self._give("ok", result_line(self.identity or b"", raw))
+        identity = self.identity or b""
+        if len(raw) < _LARGE or self._batch is not None:
+            self._give("ok", result_line(identity, raw))
+        else:
+            self._give("ok", result_head(identity), memoryview(raw), b"}")
 
     def fault(self, raw: bytes | msgspec.Raw) -> None:
         self._give("fault", fault_line(self.identity or b"", raw))
@@ -60,12 +69,12 @@ class Answer:
         """Tell the client something before its answer."""
         self._connection.send(notification_line(method, params))
 
-    def _give(self, code: str, line: bytes) -> None:
+    def _give(self, code: str, *parts: bytes | memoryview) -> None:
         self.code = code
         self._connection.answered(self)
         if self.identity is not None:
             if self._batch is None:
-                self._connection.send(line)
+                self._connection.send(*parts)
             else:
-                self._batch.add(line)
+                self._batch.add(b"".join(parts))
         self._connection.sent_all()

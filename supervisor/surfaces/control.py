@@ -152,10 +152,10 @@ class Client(asyncio.Protocol):
     def on_leave(self, action: Callable[[], None]) -> None:
         self._on_leave.append(action)
 
-    def send(self, line: bytes) -> None:
+    def send(self, *parts: bytes | memoryview) -> None:
         """Write one message."""
         if self._transport is not None:
-            self._transport.writelines((line, b"\n"))
+            self._transport.writelines((*parts, b"\n"))
 
     def answered(self, answer: Answer) -> None:
         """Take note that a request has its answer."""

@@ -38,7 +38,7 @@ from supervisor.surfaces import (
 from supervisor.surfaces.daemon_methods import NoParams
 from supervisor.surfaces.describe import OpenRpcDocument, document
 from supervisor.surfaces.method import Description, Method, Notification
-from supervisor.surfaces.server_methods import CommandParams, ServerParams
+from supervisor.surfaces.server_methods import CommandParams, OverrideParams, ServerParams
 from supervisor.surfaces.service import Caller, Service
 
 Params = TypeVar("Params", bound=msgspec.Struct)
@@ -126,7 +126,7 @@ METHODS: Mapping[str, Method] = {
         example={"server": "demo"},
     ),
     "servers/enable": Method(
-        params=CommandParams,
+        params=OverrideParams,
         result=ServerView,
         handler=server_methods.enable,
         summary="Enables a server whatever its entry says, across restarts of the daemon, and starts it.",
@@ -134,7 +134,7 @@ METHODS: Mapping[str, Method] = {
         example={"server": "demo"},
     ),
     "servers/disable": Method(
-        params=CommandParams,
+        params=OverrideParams,
         result=ServerView,
         handler=server_methods.disable,
         summary="Disables a server whatever its entry says, across restarts of the daemon, and stops it.",

@@ -26,6 +26,17 @@ class CommandParams(msgspec.Struct, rename="camel", frozen=True):
     """Answer when it is so; else as soon as it is wanted."""
 
 
+class OverrideParams(msgspec.Struct, rename="camel", frozen=True):
+    """Which server is to be enabled or disabled, whatever its entry says."""
+
+    server: str
+    """Its name in the configuration."""
+    wait: bool = True
+    """Answer when it is so; else as soon as it is wanted."""
+    reset: bool = False
+    """Forget what an operator said, so that its entry counts again."""
+
+
 class LogParams(msgspec.Struct, rename="camel", frozen=True):
     """Which lines of which server."""
 
@@ -87,21 +98,24 @@ async def restart(service: Service, params: CommandParams, _caller: Caller) -> S
     return service.fleet.summary(params.server)
 
 
-async def enable(service: Service, params: CommandParams, _caller: Caller) -> ServerView:
+async def enable(service: Service, params: OverrideParams, _caller: Caller) -> ServerView:
     return await _override(service, params, enabled=True)
 
 
-async def disable(service: Service, params: CommandParams, _caller: Caller) -> ServerView:
+async def disable(service: Service, params: OverrideParams, _caller: Caller) -> ServerView:
     return await _override(service, params, enabled=False)
 
 
-async def _override(service: Service, params: CommandParams, *, enabled: bool) -> ServerView:
-    """Remember the operator's wish over what the file says, and apply it as a reload would."""
+async def _override(service: Service, params: OverrideParams, *, enabled: bool) -> ServerView:
+    """Remember the operator's wish over what the file says, or forget it; then apply it as a reload would."""
     fleet = service.fleet
     fleet.member(params.server)
-    service.memory.override(params.server, enabled=enabled)
+    if params.reset:
+        service.memory.forget_override(params.server)
+    else:
+        service.memory.override(params.server, enabled=enabled)
     await service.reloader.reload()
-    if enabled:
+    if enabled and not params.reset:
         await fleet.start_server(params.server, wait=params.wait)
     return fleet.summary(params.server)
 

@@ -1,5 +1,6 @@
 """Bytes become the same messages however they are cut, within bounds, and with work linear in the bytes."""
 
+import sys
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -258,11 +259,19 @@ def test_messages_before_a_bad_header_are_not_lost() -> None:
     assert caught.value.before == [b"one"]
 
 
-def test_a_message_that_comes_in_crumbs_is_kept_in_few_parts() -> None:
+def test_a_message_that_comes_in_crumbs_weighs_little_more_than_its_bytes() -> None:
     lines = LineFramer(1 << 20)
 
     for _ in range(100_000):
         lines.feed(b"ab")
 
-    assert len(lines._parts) < 100
+    assert sys.getsizeof(lines._open) < 300_000
     assert lines.feed(b"\n") == [b"ab" * 100_000]
+
+
+def test_a_large_message_is_handed_over_whole() -> None:
+    lines = LineFramer(1 << 22)
+    half = b"x" * (1 << 20)
+
+    assert lines.feed(half) == []
+    assert lines.feed(half + b"\nnext\n") == [half * 2, b"next"]

@@ -23,7 +23,7 @@ from supervisor.runtime.proctable import descendants, entry
 
 PROGRAM = Path(sys.executable).with_name("mcp-supervisor")
 FAKE = Path(__file__).parents[1] / "fake_servers" / "fake.py"
-PATIENCE = 10.0
+PATIENCE = 20.0
 """Seconds after which something that must happen has not."""
 TOKEN = b"MCP_SUPERVISOR_RUN="
 

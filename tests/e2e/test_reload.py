@@ -3,6 +3,8 @@
 import signal
 from typing import Any
 
+import pytest
+
 from tests.e2e.support import Launcher, fake, until
 
 
@@ -115,6 +117,43 @@ def test_disabling_outlives_the_daemon_and_enabling_undoes_it(launcher: Launcher
     assert again.client.server("s")["state"] == "disabled"
 
     assert again.client.result("servers/enable", server="s")["state"] == "connected"
+
+
+@pytest.mark.parametrize("order", ["enable", "disable"])
+@pytest.mark.parametrize(("enabled", "state"), [(True, "connected"), (False, "disabled")])
+def test_after_a_reset_the_entry_counts_again(
+    launcher: Launcher, order: str, enabled: bool, state: str
+) -> None:
+    daemon = launcher.start({"s": fake(enabled=enabled)})
+    assert daemon.client.result(f"servers/{order}", server="s")["overridden"] is True
+
+    reset = daemon.client.result(f"servers/{order}", server="s", reset=True)
+
+    assert (reset["state"], reset["overridden"]) == (state, False)
+    assert (reset["reason"] == "disabled in its entry") is not enabled
+
+
+def test_a_reset_outlives_the_daemon(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    daemon.client.result("servers/disable", server="s")
+    assert launcher.command("disable", "s", "--reset").stdout == "s: connected\n"
+    daemon.end()
+
+    again = launcher.start({"s": fake()})
+
+    assert again.client.server("s")["state"] == "connected"
+
+
+def test_the_status_shows_who_switched_a_server(launcher: Launcher) -> None:
+    daemon = launcher.start({"off": fake(), "on": fake(enabled=False), "s": fake()})
+    daemon.client.result("servers/disable", server="off")
+    daemon.client.result("servers/enable", server="on")
+
+    notes = [line.rpartition("  ")[2] for line in launcher.command("status").stdout.splitlines()]
+
+    assert notes[1:3] == ["disabled by an operator", "enabled by an operator"]
+    assert "--reset" in launcher.command("status", "on").stdout
+    assert "overridden" not in launcher.command("status", "s").stdout
 
 
 def test_a_bad_entry_keeps_its_last_good_run(launcher: Launcher) -> None:

@@ -107,10 +107,13 @@ class Server:
 
     async def speak(self, request):
         """The stream on which we talk of our own accord; it also brings what was kept for a resumption."""
-        if "last-event-id" in request.headers and hasattr(request.session, "kept"):
-            await self.call(request, request.session.kept)
-        elif self.options["mute"]:
+        kept = getattr(request.session, "kept", None)
+        if self.options["mute"]:
             await request.reply(405)
+        elif kept is Gone:
+            raise Gone
+        elif kept and "last-event-id" in request.headers:
+            await self.call(request, kept)
         else:
             await request.event("", id="0")
             await self.pass_on(request)
@@ -176,6 +179,7 @@ class Server:
         marked = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
         tools = [{"name": name, "inputSchema": marked} for name in names]
         tools.append({"name": "ill-marked", "inputSchema": {"type": "object", "x-mcp-header": "Nobody"}})
+        tools.append({"name": 7})
         await request.answer(message["id"], result={"tools": tools})
 
     async def on_tools_call(self, request, message):

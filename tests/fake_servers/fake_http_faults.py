@@ -132,15 +132,20 @@ class Faults:
         self.server.options["era"] = "modern"
         await self.forget(request, "404")
 
+    async def abandoned(self, request, argument):
+        """The stream ends early, and whoever wants to resume it is refused, cut off, or finds nobody."""
+        request.session.kept = Gone
+        self.server.options["mute"] = argument == "refused"
+        await request.say(note("message"), id="e1", retry=0)
+        if argument == "dead":
+            os._exit(1)
+        raise Gone
+
     async def resumable(self, request, argument):
-        """The stream ends early but can be resumed by GET; resumable:SECONDS to wait."""
-        message = json.loads(request.body)
-        request.session.kept = message
-        await request.say(
-            {"jsonrpc": "2.0", "method": "notifications/message", "params": {}},
-            id="e1",
-            retry=int(argument or 0),
-        )
+        """The stream ends early but can be resumed by GET; resumable:MILLISECONDS to wait."""
+        request.session.kept = json.loads(request.body)
+        retry = {"retry": argument} if argument else {}
+        await request.say(note("message"), id="e1", **retry)
         raise Gone
 
 

@@ -10,7 +10,7 @@ from supervisor.runtime.http import HttpRun
 from supervisor.runtime.httpdoor import Patience, Site
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.wire import NotSent
-from tests.runtime.http_support import SHORT, opened_at, serving, staged_at
+from tests.runtime.http_support import SHORT, opened_at, serving, sockets, staged_at
 from tests.runtime.support import LOOPS, PATIENCE, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -150,6 +150,19 @@ async def test_a_certificate_is_trusted_when_the_entry_says_so(tmp_path: Path) -
     with serving(tmp_path, "--tls", pem) as served:
         async with opened_at(Site("server", served.url, ca_file=pem)) as stage:
             assert (await stage.call("echo", text="hello")).text == "hello"
+
+
+@LOOPS
+async def test_a_run_that_is_dropped_before_it_is_secured_leaves_no_connection(tmp_path: Path) -> None:
+    with serving(tmp_path) as served:  # does not speak TLS, and waits for ever for the end of our first line
+        before = sockets()
+        async with staged_at(Site("server", served.url.replace("http:", "https:"))) as stage:
+            await until(lambda: sockets() > before)
+
+            stage.run.abort()
+            await stage.ended()
+
+            assert sockets() == before
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])

@@ -93,6 +93,25 @@ def test_what_an_operator_switched_is_known_after_a_restart(tmp_path: Path) -> N
     assert Memory(path).overrides == {"a": False, "b": True}
 
 
+def test_what_an_operator_takes_back_is_forgotten_for_good(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    memory = Memory(path)
+    memory.override("a", enabled=False)
+    memory.override("b", enabled=True)
+
+    memory.forget_override("a")
+
+    assert memory.overrides == Memory(path).overrides == {"b": True}
+
+
+def test_taking_back_what_was_never_said_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+
+    Memory(path).forget_override("a")
+
+    assert not path.exists()
+
+
 def test_a_file_that_cannot_be_read_is_said_and_lived_with(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -200,13 +200,13 @@ async def test_the_emptiness_of_a_group_can_be_awaited(tmp_path: Path) -> None:
 # Whom we never signal.
 
 
-@pytest.mark.parametrize("group", [1, 0, -1, -1234, os.getpgrp()])
+@pytest.mark.parametrize("group", [1, 0, -1, -1234, pytest.param(os.getpgrp(), id="ours")])
 def test_no_group_of_ours_or_of_the_system_is_signalled(group: int) -> None:
     with pytest.raises(ValueError, match="refusing to signal process group"):
         signal_group(group, 0)
 
 
-@pytest.mark.parametrize("pid", [1, 0, -1, -1234, os.getpid()])
+@pytest.mark.parametrize("pid", [1, 0, -1, -1234, pytest.param(os.getpid(), id="ours")])
 def test_neither_we_nor_the_system_are_signalled(pid: int) -> None:
     with pytest.raises(ValueError, match="refusing to signal process"):
         signal_process(pid, 0, 0)
