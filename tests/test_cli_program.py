@@ -6,7 +6,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -117,11 +118,13 @@ def test_an_unreachable_daemon_is_exit_69_of_the_program(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def environ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Mapping[str, str]:
+def environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mapping[str, str]]:
     for name in ("MCP_SUPERVISOR_SOCKET", "RUNTIME_DIRECTORY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "session"))
-    return os.environ
+    # A socket's path is short, and pytest's own directories are not.
+    with tempfile.TemporaryDirectory(prefix="s") as session:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", session)
+        yield os.environ
 
 
 def test_the_daemon_of_the_session_is_found(environ: Mapping[str, str]) -> None:

@@ -25,6 +25,10 @@ _RESUMPTIONS = 3
 """How often a stream is resumed in vain."""
 _DELAY = 1.0
 _LONGEST_DELAY = 30.0
+_TURN = 64
+"""Events that are taken in one go ..."""
+_BREATH = 0.001
+"""... and seconds until the next ones."""
 _SUBSCRIPTION = "subscriptions/listen"
 _EVENTS = "text/event-stream"
 
@@ -157,6 +161,9 @@ class Mail:
     async def _read(self, reply: Reply, events: EventParser, take: Callable[[bytes], None]) -> None:
         async with contextlib.aclosing(reply.chunks()) as chunks:
             async for chunk in chunks:
-                for event in events.feed(chunk):
+                for count, event in enumerate(events.feed(chunk), 1):
                     if event.kind == "message":
                         take(one_line(event.data))
+                    if count % _TURN == 0:
+                        # Whoever floods us is heard at this pace, and everybody else goes on meanwhile.
+                        await anyio.sleep(_BREATH)
