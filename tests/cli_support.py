@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-WAIT = 5.0
+WAIT = 15.0
 
 Message = dict[str, Any]
 Answer = Mapping[str, Any] | Callable[["Connection", Message], None]

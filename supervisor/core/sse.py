@@ -4,6 +4,7 @@ The parser follows the event-stream format of the HTML standard on bytes, so tha
 came. It knows no HTTP and no JSON. `TooLong` is raised as soon as an event passes the bound, not at its end.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from supervisor.core.framing import TooLong
@@ -49,8 +50,8 @@ class EventParser:
         self.retry: float | None = None
         """Seconds that the server asks to wait before the stream is opened again."""
 
-    def feed(self, chunk: bytes) -> list[ServerEvent]:
-        """The events completed by `chunk`.
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        """The events completed by `chunk`, found as they are asked for; ask for all before the next chunk.
 
         Raises:
             TooLong: an event passed the bound; the stream cannot be followed any further.
@@ -61,13 +62,14 @@ class EventParser:
             self._after_return = False
         lines = chunk.splitlines()
         rest = lines.pop() if lines and not chunk.endswith(_LINE_ENDS) else b""
-        events = [event for line in lines if (event := self._take(self._joined(line))) is not None]
+        for line in lines:
+            if (event := self._take(self._joined(line))) is not None:
+                yield event
         if rest:
             self._parts.append(rest)
             self._grow(len(rest))
         if chunk.endswith(b"\r"):
             self._after_return = True
-        return events
 
     def restart(self) -> None:
         """The stream broke off: what is incomplete is void, what was learnt stays."""

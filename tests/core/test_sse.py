@@ -65,18 +65,18 @@ def test_where_a_stream_is_cut_makes_no_difference(stream: bytes, cuts: list[int
 def test_where_to_resume_and_when_is_remembered(stream: bytes, last_id: str, retry: float | None) -> None:
     parser = EventParser(2 * LIMIT)
 
-    parser.feed(stream)
+    list(parser.feed(stream))
 
     assert (parser.last_id, parser.retry) == (last_id, retry)
 
 
 def test_a_broken_stream_leaves_no_half_event_but_its_id() -> None:
     parser = EventParser(LIMIT)
-    parser.feed(b"id: e1\nevent: x\ndata: lost\ndata: ha")
+    list(parser.feed(b"id: e1\nevent: x\ndata: lost\ndata: ha"))
 
     parser.restart()
 
-    assert parser.feed(b"data: whole\n\n") == [ServerEvent(b"whole")]
+    assert list(parser.feed(b"data: whole\n\n")) == [ServerEvent(b"whole")]
     assert parser.last_id == "e1"
 
 

@@ -77,6 +77,7 @@ class Faults:
     async def endless(self, request, argument):
         """Notifications for ever."""
         while True:
+            await asyncio.sleep(0)
             await request.say(note("message"))
 
     async def huge_event(self, request, argument):

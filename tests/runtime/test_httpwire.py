@@ -193,7 +193,7 @@ async def test_a_server_that_refuses_what_has_no_answer_is_talked_with_all_the_s
 @pytest.mark.parametrize("fault", ["slow_headers", "slow_body", "silent", "endless"])
 async def test_a_call_that_is_given_up_frees_its_connection(era: str, fault: str, tmp_path: Path) -> None:
     with serving(tmp_path, "--era", era, "--fault", fault, "--times", 1) as served:
-        async with opened_at(served) as stage:
+        async with opened_at(served, patience=Patience()) as stage:
             await until(lambda: served.heard("GET" if era == "legacy" else "subscriptions/listen"))
             number, asked = stage.ask("echo")
             await until(lambda: served.heard("tools/call"))
