@@ -1,0 +1,1 @@
+"""How fast the daemon is, as ratios to a program that holds the servers' pipes itself."""

@@ -1,0 +1,98 @@
+"""What calls and listings cost while everything is up. Figures are medians of rounds taken in turn."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+from bench.field import Entrant, Ground, fleet_of
+from bench.figures import FLOOR, NANO, Figure, percentile
+from bench.load import ECHO, ECHO_ARGUMENTS
+from bench.plan import Plan, Rounds, Spent
+
+BIG = 1_000_000
+MANY_TOOLS = 500
+_GROWING = 2
+"""Large answers at the beginning whose time is not counted: buffers grow."""
+
+
+def calls(ground: Ground, plan: Plan) -> list[Figure]:
+    """One call at a time, many at a time, over many servers, and large results."""
+    with ground.field(fleet_of(8)) as entrants:
+        return [
+            *_one_at_a_time(entrants, plan),
+            *_in_flight(entrants, plan, servers=1, in_flight=32),
+            *_in_flight(entrants, plan, servers=8, in_flight=64),
+            _big_results(entrants, plan),
+        ]
+
+
+def _one_at_a_time(entrants: Sequence[Entrant], plan: Plan) -> Iterator[Figure]:
+    middle, slowest, spent = Rounds(), Rounds(), Spent()
+    for entrant in plan.turns(entrants):
+        plan.warm(entrant)
+        with spent.on(entrant):
+            taken = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.calls)
+        spent.count(entrant, len(taken))
+        middle.add(entrant.name, percentile(taken, 0.5) * NANO)
+        slowest.add(entrant.name, percentile(taken, 0.99) * NANO)
+    yield Figure("sequential p50", "seconds", middle.medians)
+    yield Figure("sequential p99", "seconds", slowest.medians)
+    yield Figure("sequential: CPU per call", "seconds", spent.per_call)
+
+
+def _in_flight(entrants: Sequence[Entrant], plan: Plan, *, servers: int, in_flight: int) -> Iterator[Figure]:
+    rates, spent = Rounds(), Spent()
+    for entrant in plan.turns(entrants):
+        plan.warm(entrant)
+        with spent.on(entrant):
+            made, took = entrant.ask("at_once", servers=servers, in_flight=in_flight, times=plan.flood)
+        spent.count(entrant, made)
+        rates.add(entrant.name, made / (took * NANO))
+    where = f"{in_flight} in flight, {servers} server{'s' if servers > 1 else ''}"
+    yield Figure(where, "calls/s", rates.medians)
+    yield Figure(f"{where}: CPU per call", "seconds", spent.per_call)
+
+
+def _big_results(entrants: Sequence[Entrant], plan: Plan) -> Figure:
+    middle = Rounds()
+    for entrant in plan.turns(entrants):
+        taken = entrant.ask("in_turn", tool="big", arguments={"bytes": BIG}, times=plan.big)
+        middle.add(entrant.name, percentile(taken[_GROWING:], 0.5) * NANO)
+    return Figure("1 MB result p50", "seconds", middle.medians)
+
+
+def listing(ground: Ground, plan: Plan) -> list[Figure]:
+    """All tools of a server that has 500, in full and when nothing is new."""
+    whole, news = Rounds(), Rounds()
+    with ground.field(fleet_of(1, tools=MANY_TOOLS), but="client") as entrants:
+        for entrant in plan.turns(entrants):
+            taken = entrant.ask("listings", times=plan.listings)
+            whole.add(entrant.name, percentile(taken[_GROWING:], 0.5) * NANO)
+            if entrant.name == "thin":
+                taken = entrant.ask("differences", times=plan.listings)
+                news.add(entrant.name, percentile(taken, 0.5) * NANO)
+    return [
+        Figure(f"list {MANY_TOOLS} tools p50", "seconds", whole.medians),
+        Figure(
+            "list again with since (floor: in full)", "seconds", news.medians | {FLOOR: whole.medians[FLOOR]}
+        ),
+    ]
+
+
+def flat(ground: Ground, plan: Plan) -> list[Figure]:
+    """One call at a time on larger and larger fleets: the cost should not grow."""
+    fleets = {
+        **{f"sequential p50, {count} servers": fleet_of(count) for count in (1, *plan.fleets)},
+        **{f"sequential p50, {count} tools": fleet_of(1, tools=count) for count in (10, 250, 2500)},
+    }
+    middle = Rounds()
+    with ExitStack() as stack:
+        entrants = {FLOOR: stack.enter_context(ground.enter(FLOOR, fleet_of(1)))}
+        for name, fleet in fleets.items():
+            entrants[name] = stack.enter_context(ground.enter("thin", fleet))
+        for _ in plan.rounds_of(plan.rounds):
+            for name, entrant in entrants.items():
+                plan.warm(entrant)
+                taken = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.calls // 2)
+                middle.add(name, percentile(taken, 0.5) * NANO)
+    medians = middle.medians
+    return [Figure(name, "seconds", {FLOOR: medians[FLOOR], "thin": medians[name]}) for name in fleets]

@@ -1,0 +1,58 @@
+"""What every contender can be told to do; the worker turns commands into these."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+ECHO_SERVER = Path(__file__).with_name("echo_server.py")
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """Which servers a contender is to have."""
+
+    python: str
+    """What runs the servers."""
+    servers: int
+    tools: int
+    stubborn: bool = False
+    socket: str = ""
+    """Where the daemon listens that has them."""
+    stop_grace: float = 5.0
+
+    @property
+    def command(self) -> list[str]:
+        """How one of the servers is started."""
+        options = ["--stubborn"] if self.stubborn else []
+        return [self.python, "-I", "-S", str(ECHO_SERVER), *options, str(self.tools)]
+
+
+class Contender(Protocol):
+    async def open(self) -> None:
+        """Have every server up and its tools listed."""
+        ...
+
+    async def close(self) -> None:
+        """Take down what `open` brought up."""
+        ...
+
+    async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
+        """Nanoseconds that each call to the first server took."""
+        ...
+
+    async def at_once(self, servers: int, in_flight: int, times: int) -> tuple[int, int]:
+        """How many calls, spread over the first `servers`, were made, and the nanoseconds they took."""
+        ...
+
+    async def listings(self, times: int) -> list[int]:
+        """Nanoseconds that each listing of all tools took."""
+        ...
+
+    async def text(self, server: int, tool: str) -> str:
+        """What a tool without arguments says."""
+        ...
+
+    async def death(self, server: int, pid: int) -> int:
+        """Nanoseconds from the SIGKILL of a server to the error of the call that it was busy with."""
+        ...

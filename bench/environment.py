@@ -1,0 +1,53 @@
+"""The contenders' own virtual environment, made on demand from pinned versions; and the machine in words."""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from bench.processes import ROOT, TOOLS_PYTHON
+
+_REQUIREMENTS = Path(__file__).with_name("requirements.txt")
+_PACKAGES = ("mcp-supervisor", "uvloop", "msgspec", "anyio")
+
+
+def prepare() -> None:
+    """Have `.tools/bench` hold what `requirements.txt` names, made anew only when that has changed."""
+    directory = TOOLS_PYTHON.parents[1]
+    made_from = directory / "requirements.txt"
+    if made_from.exists() and made_from.read_text() == _REQUIREMENTS.read_text():
+        return
+    subprocess.run([sys.executable, "-m", "venv", directory], check=True)
+    pip = [TOOLS_PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    subprocess.run([*map(str, pip), "install", "--requirement", str(_REQUIREMENTS)], check=True)
+    made_from.write_text(_REQUIREMENTS.read_text())
+
+
+def described() -> dict[str, str]:
+    """What the figures depend on: the machine, its load, and versions."""
+    pinned = dict(line.split("==") for line in _REQUIREMENTS.read_text().splitlines() if "==" in line)
+    packages = [f"{name} {version(name)}" for name in _PACKAGES]
+    return {
+        "processor": f"{os.cpu_count()} cores, {_processor()}",
+        "system": f"{platform.system()} {platform.release()}",
+        "load": " ".join(f"{value:.1f}" for value in os.getloadavg()),
+        "python": platform.python_version(),
+        "versions": ", ".join([*packages, f"mcp {pinned['mcp']}"]),
+        "revision": _revision(),
+    }
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _revision() -> str:
+    described = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    return described.stdout.strip() or "unknown"

@@ -1,0 +1,92 @@
+"""What the beginning and the end cost: starting fleets, servers that die, holders that leave."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from bench.field import Entrant, Ground, fleet_of
+from bench.figures import NANO, Figure, percentile
+from bench.plan import Plan, Rounds
+from bench.processes import alive, ended_at_last, rss_bytes
+
+STUBBORN = 10
+_LAST_BREATH = 0.2
+"""Seconds in which what dies with its parent has died."""
+
+
+def start(ground: Ground, plan: Plan) -> list[Figure]:
+    """From the start of the first process to all tools listed; and the memory of the one that holds them."""
+    figures: list[Figure] = []
+    for servers in plan.fleets:
+        took, memory = Rounds(), Rounds()
+        for _ in plan.rounds_of(plan.starts):
+            for name in plan.holders(ground):
+                with ground.enter(name, fleet_of(servers)) as entrant:
+                    took.add(name, entrant.opened_after)
+                    memory.add(name, rss_bytes(entrant.holder))
+        figures.append(Figure(f"start to all listed, {servers} servers", "seconds", took.medians))
+        figures.append(Figure(f"resident memory, {servers} idle servers", "bytes", memory.medians))
+    return figures
+
+
+def death(ground: Ground, plan: Plan) -> list[Figure]:
+    """From the SIGKILL of a server to the error at whoever waits for its answer."""
+    middle: dict[str, float] = {}
+    slowest: dict[str, float] = {}
+    for name in plan.holders(ground):
+        with ground.enter(name, fleet_of(plan.deaths)) as entrant:
+            pids = entrant.pids(plan.deaths)
+            taken = [entrant.ask("death", server=server, pid=pid) * NANO for server, pid in enumerate(pids)]
+        middle[name], slowest[name] = percentile(taken, 0.5), percentile(taken, 0.99)
+    return [
+        Figure("kill -9 to the caller's error p50", "seconds", middle),
+        Figure("kill -9 to the caller's error p99", "seconds", slowest),
+    ]
+
+
+def leave(ground: Ground, plan: Plan) -> list[Figure]:
+    """The end of the holder, with servers that ignore SIGTERM and the end of their input."""
+    took: dict[str, float] = {}
+    left: dict[str, float] = {}
+    orphans: dict[str, float] = {}
+    for name in plan.holders(ground):
+        took[name], left[name] = _ended(ground, plan, name, _ask_to_end)
+        _, orphans[name] = _ended(ground, plan, name, _kill)
+    return [
+        Figure(f"exit with {STUBBORN} stubborn servers, grace {plan.stop_grace:.0f} s", "seconds", took),
+        Figure("servers left after that", "count", left),
+        Figure("servers left after kill -9 of the holder", "count", orphans),
+    ]
+
+
+def _ended(ground: Ground, plan: Plan, name: str, end: Callable[[Entrant], None]) -> tuple[float, int]:
+    """How long the end took, and how many servers are alive after it."""
+    with ExitStack() as stack:
+        fleet = fleet_of(STUBBORN, stubborn=True, stop_grace=plan.stop_grace)
+        entrant = stack.enter_context(ground.enter(name, fleet))
+        pids = entrant.pids(STUBBORN)
+        stack.enter_context(ended_at_last(pids))
+        began = time.monotonic()
+        end(entrant)
+        took = time.monotonic() - began
+        time.sleep(_LAST_BREATH)
+        return took, sum(map(alive, pids))
+
+
+def _ask_to_end(entrant: Entrant) -> None:
+    if entrant.daemon is None:
+        entrant.ask("close")
+        entrant.worker.wait()
+    else:
+        entrant.daemon.send(signal.SIGTERM)
+        entrant.daemon.wait()
+
+
+def _kill(entrant: Entrant) -> None:
+    os.kill(entrant.holder, signal.SIGKILL)
+    if entrant.daemon is None:
+        entrant.worker.wait()
+    else:
+        entrant.daemon.wait()

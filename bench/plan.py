@@ -1,0 +1,106 @@
+"""How much work goes into a figure, and the bookkeeping that all suites share."""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from bench.field import Entrant, Ground
+from bench.figures import Figure, median_of
+from bench.load import ECHO, ECHO_ARGUMENTS
+from bench.processes import cpu_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    rounds: int = 7
+    budget: float = 15.0
+    """Seconds after which no further round begins, so that a busy machine costs precision and not time."""
+    warm_up: int = 200
+    calls: int = 2000
+    flood: int = 12_000
+    big: int = 30
+    listings: int = 40
+    starts: int = 3
+    fleets: tuple[int, ...] = (10, 50)
+    deaths: int = 30
+    stop_grace: float = 5.0
+    with_sdk: bool = True
+    """Whether the SDK takes part where each figure needs a new process: it takes a second to load."""
+
+    def turns(self, entrants: Sequence[Entrant]) -> Iterator[Entrant]:
+        """The entrants one after the other, again and again: what disturbs one disturbs all."""
+        for _ in self.rounds_of(self.rounds):
+            yield from entrants
+
+    def rounds_of(self, count: int) -> Iterator[int]:
+        """Up to `count` rounds, and no more than the budget allows, but at least one."""
+        deadline = time.monotonic() + self.budget
+        for number in range(count):
+            if number and time.monotonic() > deadline:
+                return
+            yield number
+
+    def holders(self, ground: Ground) -> list[str]:
+        """One contender for each kind of holder: both clients stand before the same daemon."""
+        return [name for name in ground.contenders if name != "client" and (self.with_sdk or name != "sdk")]
+
+    def warm(self, entrant: Entrant) -> None:
+        """Have the entrant do something before the clock runs."""
+        entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=self.warm_up)
+
+
+QUICK = Plan(
+    rounds=2,
+    budget=2.0,
+    warm_up=100,
+    calls=800,
+    flood=3000,
+    big=8,
+    listings=8,
+    starts=1,
+    fleets=(10,),
+    deaths=8,
+    stop_grace=1.0,
+    with_sdk=False,
+)
+
+Suite = Callable[[Ground, Plan], list[Figure]]
+
+
+class Rounds:
+    """A value of each contender for every round."""
+
+    def __init__(self) -> None:
+        self._values: defaultdict[str, list[float]] = defaultdict(list)
+
+    def add(self, name: str, value: float) -> None:
+        self._values[name].append(value)
+
+    @property
+    def medians(self) -> dict[str, float]:
+        return {name: median_of(values) for name, values in self._values.items()}
+
+
+class Spent:
+    """Processor time for calls, over all rounds: the kernel counts it in steps too large for one."""
+
+    def __init__(self) -> None:
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._calls: defaultdict[str, int] = defaultdict(int)
+
+    @contextmanager
+    def on(self, entrant: Entrant) -> Iterator[None]:
+        """Take note of what the process that holds the servers spends meanwhile."""
+        before = cpu_seconds(entrant.holder)
+        yield
+        self._seconds[entrant.name] += cpu_seconds(entrant.holder) - before
+
+    def count(self, entrant: Entrant, calls: int) -> None:
+        """Take note of how many calls that was for."""
+        self._calls[entrant.name] += calls
+
+    @property
+    def per_call(self) -> dict[str, float]:
+        return {name: self._seconds[name] / calls for name, calls in self._calls.items()}

@@ -1,0 +1,47 @@
+"""The figures as a table for a person (which is also Markdown), and as JSON for a program."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.figures import FLOOR, Figure, shown
+
+
+def table(figures: Sequence[Figure], contenders: Sequence[str]) -> str:
+    """One row for each figure, one column for each contender, ratios to the floor beside the values."""
+    head = ["", *contenders]
+    body = [[figure.name, *(_cell(figure, name) for name in contenders)] for figure in figures]
+    widths = [max(len(row[column]) for row in [head, *body]) for column in range(len(head))]
+    rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    return "\n".join(_line(row, widths) for row in (head, rule, *body))
+
+
+def _cell(figure: Figure, contender: str) -> str:
+    value = figure.values.get(contender)
+    if value is None:
+        return ""
+    ratio = figure.ratio(contender)
+    text = shown(value, figure.unit)
+    return text if ratio is None or contender == FLOOR else f"{text}  {ratio:.2f}x"
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+    first, *rest = (
+        cell.ljust(width) if column == 0 else cell.rjust(width)
+        for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+    )
+    return "| " + " | ".join([first, *rest]) + " |"
+
+
+def as_json(figures: Sequence[Figure], machine: Mapping[str, str]) -> str:
+    """Everything that the table says, in base units."""
+    rows: list[dict[str, Any]] = [
+        {
+            "name": figure.name,
+            "unit": figure.unit,
+            "values": dict(figure.values),
+            "ratios": {name: figure.ratio(name) for name in figure.values},
+        }
+        for figure in figures
+    ]
+    return json.dumps({"machine": dict(machine), "figures": rows}, indent=2) + "\n"

@@ -1,0 +1,66 @@
+"""What the figures should be: each target names a figure, a contender and a bound."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, assert_never
+
+from bench.figures import Figure
+
+Kind = Literal["times the floor at most", "at most", "of the sdk at most", "of the sdk at least"]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    figure: str
+    kind: Kind
+    bound: float
+    contender: str = "thin"
+
+
+TARGETS = (
+    Target("sequential p50", "times the floor at most", 1.8),
+    Target("sequential p50", "of the sdk at most", 1.0),
+    Target("sequential p99", "times the floor at most", 3.0),
+    Target("32 in flight, 1 server", "of the sdk at least", 5.0),
+    Target("1 MB result p50", "times the floor at most", 1.5),
+    Target("list 500 tools p50", "times the floor at most", 3.0),
+    Target("list again with since (floor: in full)", "at most", 0.001),
+    Target("start to all listed, 50 servers", "times the floor at most", 1.3),
+    Target("resident memory, 10 idle servers", "at most", 45e6),
+    Target("kill -9 to the caller's error p99", "at most", 0.05),
+    Target("exit with 10 stubborn servers, grace 5 s", "at most", 6.0),
+    Target("servers left after that", "at most", 0.0),
+    Target("servers left after kill -9 of the holder", "at most", 0.0),
+)
+
+
+def verdicts(figures: Iterable[Figure]) -> list[str]:
+    """A line for every target whose figure was measured."""
+    by_name = {figure.name: figure for figure in figures}
+    lines: list[str] = []
+    for target in TARGETS:
+        reached = _reached(target, by_name[target.figure]) if target.figure in by_name else None
+        if reached is not None:
+            verdict = "met   " if _holds(target, reached) else "MISSED"
+            lines.append(f"{verdict}  {target.figure}: {reached:.3g}, target {target.bound:g} {target.kind}")
+    return lines
+
+
+def _reached(target: Target, figure: Figure) -> float | None:
+    match target.kind:
+        case "times the floor at most":
+            return figure.ratio(target.contender)
+        case "at most":
+            return figure.values.get(target.contender)
+        case "of the sdk at most" | "of the sdk at least":
+            values = figure.values
+            return (
+                values[target.contender] / values["sdk"]
+                if {target.contender, "sdk"} <= values.keys()
+                else None
+            )
+    assert_never(target.kind)
+
+
+def _holds(target: Target, reached: float) -> bool:
+    return reached >= target.bound if target.kind == "of the sdk at least" else reached <= target.bound

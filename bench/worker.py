@@ -1,0 +1,52 @@
+"""A contender in a process of its own, told by lines of JSON on its standard input what to do next.
+
+Separate processes keep one contender's garbage, threads and loop away from the figures of another; between
+commands a worker sleeps. Usage: `python -m bench.worker CONTENDER FLEET`, with the fleet as JSON.
+"""
+
+import asyncio
+import json
+import sys
+from importlib import import_module
+from typing import Any
+
+import uvloop
+
+from bench.contender import Fleet
+
+CONTENDERS = {
+    "floor": ("bench.floor", "Floor"),
+    "sdk": ("bench.sdk", "Sdk"),
+    "thin": ("bench.thin", "Thin"),
+    "client": ("bench.library", "Library"),
+}
+READY = "ready"
+"""Answered at once: all imports are done."""
+COMMANDS = frozenset(
+    {READY, "open", "close", "in_turn", "at_once", "listings", "differences", "text", "death"}
+)
+
+
+async def obey(contender: Any) -> None:
+    """Do what each line says and answer with a line, until told to close or left alone."""
+    loop = asyncio.get_running_loop()
+    while line := await loop.run_in_executor(None, sys.stdin.readline):
+        name, options = json.loads(line)
+        assert name in COMMANDS, f"cannot do {name!r}"
+        answer = None if name == READY else await getattr(contender, name)(**options)
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+        if name == "close":
+            return
+
+
+def main() -> None:
+    name, fleet = sys.argv[1:]
+    module, kind = CONTENDERS[name]
+    contender = getattr(import_module(module), kind)(Fleet(**json.loads(fleet)))
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(obey(contender))
+
+
+if __name__ == "__main__":
+    main()
