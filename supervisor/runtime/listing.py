@@ -66,11 +66,8 @@ class Listing:
             await anyio.sleep(_COALESCE)
             causes, self._causes = tuple(self._causes), []
             present = self.generations
-            difference = present.since(told.number)
-            if present.number != told.number:
-                changed = tuple(each.public_name for each in difference.changed) if difference else ()
-                removed = difference.removed if difference else ()
-                bus.publish(CatalogEvent(time.time(), present.number, causes, changed, removed))
+            if (event := _news(told, present, causes)) is not None:
+                bus.publish(event)
             told = present
 
     def _rebuild(self) -> None:
@@ -81,3 +78,14 @@ class Listing:
             for shelf in self._remembered()
             for offer in shelf.arrange(separator=self.separator, policy=self.policy).offers
         }
+
+
+def _news(told: Generations, present: Generations, causes: tuple[str, ...]) -> CatalogEvent | None:
+    """What to tell those who know `told`; None when they would see the same again."""
+    difference = present.since(told.number)
+    if difference is None:
+        return CatalogEvent(time.time(), present.number, causes, (), ())
+    changed = tuple(each.public_name for each in difference.changed)
+    if not changed and not difference.removed:
+        return None
+    return CatalogEvent(time.time(), present.number, causes, changed, difference.removed)

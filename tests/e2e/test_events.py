@@ -16,9 +16,11 @@ def news(client: Client, kind: str) -> Json:
 
 
 def test_a_subscriber_hears_of_a_death_and_of_the_tools_that_left(launcher: Launcher) -> None:
-    daemon = launcher.start({"s": fake("--tools", 2)})
+    daemon = launcher.start({"s": {**fake("--tools", 2), "enabled": False}})
     listener = daemon.connect()
     listener.result("events/subscribe")
+    daemon.client.result("servers/enable", server="s")
+    assert news(listener, "catalog")["changed"] == ["s_echo", "s_echo_2"]
 
     os.kill(daemon.client.server("s")["pid"], signal.SIGKILL)
 
