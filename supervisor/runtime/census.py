@@ -62,13 +62,12 @@ class Census:
         self._latest = Snapshot(entries)
         self._looks += 1
 
-    async def with_token(self, name: bytes, value: bytes) -> tuple[list[Entry], bool]:
-        """Our living descendants that were started with that value in their environment.
+    async def tokens(self, name: bytes) -> dict[Entry, bytes | None]:
+        """Our living descendants, and the value that each was started with for a variable.
 
-        Also tells whether all could be asked: of one that is just executing nothing is known.
+        None where it was unset; empty where nothing is known, as of one that is just executing.
         """
-        tokens = {found: self._token(found, name) for found in (await self.taken()).below(os.getpid())}
-        return [found for found, token in tokens.items() if token == value], b"" not in tokens.values()
+        return {found: self._token(found, name) for found in (await self.taken()).below(os.getpid())}
 
     def _token(self, process: Entry, name: bytes) -> bytes | None:
         """What a process was started with; read once, as it does not change but by exec."""

@@ -3,7 +3,9 @@
 A server may fork, leave its group and its session, and lose its parent. Three nets catch what does:
 we are the subreaper, so a lost descendant becomes our child instead of init's; every child carries a
 token in its environment that names daemon, server and run, so it can be told whose it is; and a new daemon
-looks for tokens of a dead one. What is found is killed by pidfd, with its start time checked.
+looks for tokens of a dead one. One that threw its token away is ended as soon as no server lives that could
+have started it. What is found is killed with its whole group, as a process that forks and exits again and
+again is never there any more when it is signalled alone.
 """
 
 import contextlib
@@ -12,7 +14,7 @@ import hashlib
 import logging
 import os
 import signal
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Generator, Iterable
 from dataclasses import dataclass
 from types import FrameType
 
@@ -20,7 +22,7 @@ import anyio
 
 from supervisor.runtime import proctable
 from supervisor.runtime.census import Census
-from supervisor.runtime.process import signal_process
+from supervisor.runtime.process import signal_group, signal_process
 from supervisor.runtime.proctable import Entry
 
 logger = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ TOKEN_NAME = "MCP_SUPERVISOR_RUN"  # noqa: S105 - the name of a variable
 
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUNDS = 200
+_LOOKS_IN_A_HUNT = 100
 _QUIET_LOOKS = 2
 _DOUBTFUL_LOOKS = 20
 
@@ -67,10 +70,24 @@ class Orphans:
         assert me is not None, "/proc must be mounted"
         self._instance = instance
         self._daemon = f"{me.pid}-{me.started}"
+        self._session = me.session
         self._serial = 0
+        self._first: int | None = None
+        """When the first of all leaders started."""
+        self._leaders: dict[int, int] = {}
         self.census = Census()
-        self.leaders: set[int] = set()
-        """The children that somebody else waits for; `reap` leaves them alone."""
+
+    @contextlib.contextmanager
+    def leading(self, pid: int) -> Generator[None]:
+        """A child that somebody else waits for, until then: `reap` leaves it alone."""
+        found = proctable.entry(pid)
+        assert found is not None, "a child that nobody has waited for is there"
+        self._leaders[pid] = found.started
+        self._first = found.started if self._first is None else self._first
+        try:
+            yield
+        finally:
+            del self._leaders[pid]
 
     def token(self, server: str) -> Token:
         """A token for one run of a server."""
@@ -95,30 +112,51 @@ class Orphans:
             signal.signal(signal.SIGCHLD, before)
             os.close(bell)
 
-    def reap(self) -> None:
-        """Take the exit status of adopted children that have died, so that none stays a zombie."""
+    def reap(self) -> int:
+        """Take the exit status of adopted children that have died; returns how many had."""
+        died = 0
         for pid in proctable.children_of_ours():
-            if pid not in self.leaders:
+            if pid not in self._leaders:
                 with contextlib.suppress(ChildProcessError):
-                    os.waitpid(pid, os.WNOHANG)
+                    died += os.waitpid(pid, os.WNOHANG)[0] == pid
+        return died
 
     def below(self, leader: int) -> set[tuple[int, int]]:
         """Pid and start time of what is below a leader now, to be remembered in case it loses its token."""
         return {(found.pid, found.started) for found in proctable.descendants(leader)}
 
-    async def sweep(self, token: Token, remembered: Iterable[tuple[int, int]] = ()) -> int:
-        """Kill what is left of a run; returns how many processes that took.
+    async def sweep(
+        self, token: Token, *, leader: int | None = None, remembered: Iterable[tuple[int, int]] = ()
+    ) -> int:
+        """Kill what is left of the run of a dead leader; returns how many processes that took.
 
         The run's own group must be empty already.
         """
-        mine, known = str(token).encode(), set(remembered)
+        mine, known, name = str(token).encode(), set(remembered), TOKEN_NAME.encode()
+
+        def ours(stray: Entry) -> bool:
+            if self._is_unowned(stray, leader):
+                return True
+            return not stray.zombie and proctable.environment_value(stray.pid, name) == mine
 
         async def left() -> tuple[list[Entry], bool]:
-            marked, sure = await self.census.with_token(TOKEN_NAME.encode(), mine)
-            seen = [found for pid, at in known if (found := _same(pid, at)) and found not in marked]
-            return marked + seen, sure
+            tokens = await self.census.tokens(name)
+            marked = [each for each, its in tokens.items() if its == mine or self._is_unowned(each, leader)]
+            seen = [each for pid, at in known if (each := _same(pid, at)) and each not in marked]
+            return marked + seen, b"" not in tokens.values()
 
-        return await self._kill(left)
+        return await self._kill(left, ours)
+
+    def _is_unowned(self, process: Entry, leader: int | None) -> bool:
+        """Whether it was adopted, and none but dead leaders can have started it."""
+        return (
+            process.parent == os.getpid()
+            and process.pid not in self._leaders
+            and process.session != self._session
+            and self._first is not None
+            and process.started >= self._first
+            and not any(at <= process.started for pid, at in self._leaders.items() if pid != leader)
+        )
 
     async def sweep_all(self) -> int:
         """Kill every descendant that is left; for the very end."""
@@ -126,9 +164,11 @@ class Orphans:
         async def left() -> tuple[list[Entry], bool]:
             return (await self.census.taken()).below(os.getpid()), True
 
-        return await self._kill(left)
+        return await self._kill(left, lambda _stray: True)
 
-    async def _kill(self, left: Callable[[], Awaitable[tuple[list[Entry], bool]]]) -> int:
+    async def _kill(
+        self, left: Callable[[], Awaitable[tuple[list[Entry], bool]]], ours: Callable[[Entry], bool]
+    ) -> int:
         killed: set[tuple[int, int]] = set()
         quiet = 0
         # A process may fork while we look, and cannot be told while it executes. So nothing must be found
@@ -136,14 +176,35 @@ class Orphans:
         for _ in range(_ROUNDS):
             found, sure = await left()
             for process in found:
-                signal_process(process.pid, process.started, signal.SIGKILL)
-                killed.add((process.pid, process.started))
-            self.reap()
-            quiet = 0 if found or any(map(_exists, killed)) else quiet + 1
+                self._end(process)
+            now = {(process.pid, process.started) for process in found} | self._hunt(ours)
+            killed |= now
+            quiet = 0 if now or any(map(_exists, killed)) else quiet + 1
             if quiet >= (_QUIET_LOOKS if sure else _DOUBTFUL_LOOKS):
                 break
             await anyio.sleep(0.002)
         return len(killed)
+
+    def _hunt(self, ours: Callable[[Entry], bool]) -> set[tuple[int, int]]:
+        """Kill adopted children for as long as they keep dying, as only a quick look finds them."""
+        killed: set[tuple[int, int]] = set()
+        for _ in range(_LOOKS_IN_A_HUNT):
+            strays = [pid for pid in proctable.children_of_ours() if pid not in self._leaders]
+            for pid in reversed(strays):  # the youngest is the one that lives
+                stray = proctable.entry(pid)
+                if stray is not None and ours(stray):
+                    self._end(stray)
+                    if not stray.zombie:
+                        killed.add((stray.pid, stray.started))
+            if not self.reap():
+                break
+        return killed
+
+    def _end(self, process: Entry) -> None:
+        """Kill a process and its group; nothing that we did not start is ever in the session of a stray."""
+        if process.session != self._session:
+            signal_group(process.group, signal.SIGKILL)
+        signal_process(process.pid, process.started, signal.SIGKILL)
 
     async def end_leftovers(self, *, grace: float) -> int:
         """End what a daemon that died on our control socket has left: SIGTERM, `grace` seconds, SIGKILL."""
@@ -160,7 +221,7 @@ class Orphans:
             if not (left := self._leftovers()):
                 break
             for process in left:
-                signal_process(process.pid, process.started, signal.SIGKILL)
+                self._end(process)
             await anyio.sleep(0.002)
         return len(found)
 

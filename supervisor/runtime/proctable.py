@@ -7,9 +7,6 @@ together, as pids are used again.
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-
-_PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +89,8 @@ def descendants(root: int) -> list[Entry]:
 def environment(pid: int) -> bytes:
     """What a process was started with; empty also while it executes or dies, and when not ours to read."""
     try:
-        return (_PROC / str(pid) / "environ").read_bytes()
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as environ:  # noqa: PTH123 - as above
+            return environ.read()
     except OSError:
         return b""
 

@@ -92,7 +92,7 @@ class StdioRun:
         """Close standard input and ask the group to end."""
         self._closing = True
         if self._child is not None:
-            self._remembered |= self._host.orphans.below(self._child.pid)
+            self._remember(self._child)
             self.talk.hang_up()
             self._child.signal(signal.SIGTERM)
 
@@ -100,7 +100,12 @@ class StdioRun:
         """End the group by force."""
         self._closing = True
         if self._child is not None:
+            self._remember(self._child)
             self._child.signal(signal.SIGKILL)
+
+    def _remember(self, child: Child) -> None:
+        """Take note of what is below the child: when that loses its parent and has no token, it is lost."""
+        self._remembered |= self._host.orphans.below(child.pid)
 
     def _new_talk(self) -> Conversation:
         return Conversation(self._program.server, self._program.dialect, self._listener, self._log)
@@ -122,21 +127,21 @@ class StdioRun:
         command = self._program.command
         command = Command(command.argv, {**command.env, TOKEN_NAME: str(self._token)}, command.cwd)
         self._child, pipes = spawn(command, prefix=self._host.prefix, census=self._host.orphans.census)
-        self._host.orphans.leaders.add(self._child.pid)
-        try:
-            yield self._child, pipes
-        finally:
-            self._child.reap()
-            self._host.orphans.leaders.discard(self._child.pid)
-            self._child = None
+        with self._host.orphans.leading(self._child.pid):
+            try:
+                yield self._child, pipes
+            finally:
+                self._child.reap()
+                self._child = None
 
     async def _clear_away(self, child: Child) -> None:
         """Leave nothing of this child: first the group, then whatever left it."""
         with anyio.move_on_after(_LAST_RESORT):
             if not await child.group_is_empty():
+                self._remember(child)
                 child.signal(signal.SIGKILL)
                 await child.emptied()
-            swept = await self._host.orphans.sweep(self._token, self._remembered)
+            swept = await self._host.orphans.sweep(self._token, leader=child.pid, remembered=self._remembered)
             if swept:
                 logger.warning("%s: killed %d processes that had left its group", self._program.server, swept)
 

@@ -69,10 +69,11 @@ async def test_a_token_once_seen_is_not_lost_by_an_exec() -> None:
     with bystander(["sh", "-c", script], TOKEN="mine") as child:
         assert child.stdout is not None
         child.stdout.readline()
-        (before,), _ = await census.with_token(b"TOKEN", b"mine")
+        before = await census.tokens(b"TOKEN")
         child.send_signal(signal.SIGUSR1)
         await until(lambda: proctable.environment_value(child.pid, b"TOKEN") is None)
 
-        (after,), _ = await census.with_token(b"TOKEN", b"mine")
+        after = await census.tokens(b"TOKEN")
 
-        assert before.pid == after.pid == child.pid
+        assert {found.pid: token for found, token in before.items()}[child.pid] == b"mine"
+        assert {found.pid: token for found, token in after.items()}[child.pid] == b"mine"

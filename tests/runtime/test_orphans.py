@@ -82,7 +82,7 @@ async def test_what_lost_its_token_is_killed_when_it_was_seen_before(orphans: Or
     with bystander(["sh", "-c", script]) as leader, anyio.fail_after(PATIENCE):
         seen = await until(lambda: orphans.below(leader.pid))
 
-        assert await orphans.sweep(orphans.token("server"), seen) == 1
+        assert await orphans.sweep(orphans.token("server"), remembered=seen) >= 1
 
         leader.wait(PATIENCE)
 
@@ -94,9 +94,60 @@ async def test_what_was_seen_before_is_not_killed_once_its_number_has_another_ow
         found = proctable.entry(stranger.pid)
         assert found is not None
 
-        assert await orphans.sweep(orphans.token("server"), {(found.pid, found.started - 1)}) == 0
+        earlier = {(found.pid, found.started - 1)}
+        assert await orphans.sweep(orphans.token("server"), remembered=earlier) == 0
 
         assert alive(stranger.pid)
+
+
+RELAYS = {
+    "in one group": "pass",
+    "in a new group each time": "os.setpgid(0, 0)",
+    "in a new session each time": "os.setsid()",
+}
+
+
+@LOOPS
+@pytest.mark.parametrize("step", RELAYS.values(), ids=RELAYS)
+async def test_a_relay_that_is_gone_whenever_it_is_looked_at_is_ended(orphans: Orphans, step: str) -> None:
+    token = orphans.token("server")
+    start = "import os; os.fork() and os._exit(0); os.setsid(); os.write(1, bytes([10]))"
+    script = f"{start}\nwhile True:\n    os.fork() and os._exit(0)\n    {step}"
+    with bystander([sys.executable, "-ISc", script], **{TOKEN_NAME: str(token)}) as leader:
+        assert leader.stdout is not None
+        leader.stdout.readline()
+        leader.wait(PATIENCE)
+
+        with anyio.fail_after(PATIENCE):
+            assert await orphans.sweep(token) >= 1
+
+        assert leader.stdout.read() == b""  # nobody holds the other end
+
+
+async def test_what_has_no_token_lives_as_long_as_one_that_may_have_started_it(orphans: Orphans) -> None:
+    with (
+        bystander(["sleep", "60"]) as one,
+        bystander(["sleep", "60"]) as other,
+        orphans.leading(one.pid),
+        orphans.leading(other.pid),
+        bystander(["sleep", "60"]) as stray,
+        anyio.fail_after(PATIENCE),
+    ):
+        assert await orphans.sweep(orphans.token("server"), leader=one.pid) == 0
+
+        assert alive(stray.pid)
+
+
+async def test_what_has_no_token_ends_with_the_last_that_may_have_started_it(orphans: Orphans) -> None:
+    with (
+        bystander(["sleep", "60"]) as leader,
+        orphans.leading(leader.pid),
+        bystander(["sleep", "60"]) as stray,
+        anyio.fail_after(PATIENCE),
+    ):
+        assert await orphans.sweep(orphans.token("server"), leader=leader.pid) == 1
+
+        assert proctable.entry(stray.pid) is None
 
 
 @LOOPS
@@ -159,9 +210,11 @@ async def test_a_child_that_somebody_waits_for_is_left_to_him(orphans: Orphans) 
     async with anyio.create_task_group() as tg:
         tg.start_soon(orphans.watch)
         await anyio.wait_all_tasks_blocked()
-        with bystander(["sleep", "60"]) as ours, bystander(["sleep", "60"]) as adopted:
-            orphans.leaders.add(ours.pid)
-
+        with (
+            bystander(["sleep", "60"]) as ours,
+            bystander(["sleep", "60"]) as adopted,
+            orphans.leading(ours.pid),
+        ):
             ours.kill()
             adopted.kill()
 
