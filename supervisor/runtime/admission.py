@@ -40,17 +40,14 @@ class Turns:
 
     def __init__(self) -> None:
         self._queues: OrderedDict[Hashable, deque[Call]] = OrderedDict()
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
+        self.count = 0
 
     def __iter__(self) -> Iterator[Call]:
         return (call for queue in self._queues.values() for call in queue)
 
     def add(self, call: Call) -> None:
         self._queues.setdefault(call.client, deque()).append(call)
-        self._count += 1
+        self.count += 1
 
     def take(self) -> Call:
         """The next call, of the client whose turn it is."""
@@ -58,7 +55,7 @@ class Turns:
         call = queue.popleft()
         if queue:
             self._queues[client] = queue
-        self._count -= 1
+        self.count -= 1
         return call
 
     def remove(self, call: Call) -> bool:
@@ -67,7 +64,7 @@ class Turns:
         if queue is None or call not in queue:
             return False
         queue.remove(call)
-        self._count -= 1
+        self.count -= 1
         if not queue:
             del self._queues[call.client]
         return True
@@ -76,7 +73,7 @@ class Turns:
         """Take out everything."""
         calls = list(self)
         self._queues.clear()
-        self._count = 0
+        self.count = 0
         return calls
 
 
@@ -104,6 +101,8 @@ class ServerDesk:
         self.latencies = Latencies()
         self._deadlines, self._clock = deadlines, deadlines.clock
         self._session: Session | None = None
+        self._stamp = b""
+        """What the session puts into the `_meta` of every call."""
         self._closed: Callable[[], ServerUnavailable] | None = None
         self._sent: set[Call] = set()
         self._waiting = Turns()
@@ -115,11 +114,11 @@ class ServerDesk:
     @property
     def pending(self) -> int:
         """Calls that have not ended, sent or not."""
-        return len(self._sent) + len(self._waiting)
+        return len(self._sent) + self._waiting.count
 
     @property
     def queued(self) -> int:
-        return len(self._waiting)
+        return self._waiting.count
 
     @property
     def oldest(self) -> float:
@@ -140,7 +139,7 @@ class ServerDesk:
 
     def open(self, session: Session) -> None:
         """The server is ready: send what waits, as far as there is room."""
-        self._session, self._closed = session, None
+        self._session, self._closed, self._stamp = session, None, session.stamp
         self._pump()
 
     def park(self) -> None:
@@ -161,8 +160,8 @@ class ServerDesk:
 
     # What clients do.
 
-    def submit(self, call: Call, timeout: float | None) -> None:
-        """Send the call, or let it wait.
+    def submit(self, call: Call) -> bool:
+        """Send the call, or let it wait; tells whether it was sent.
 
         Raises:
             ServerUnavailable: the server cannot answer.
@@ -170,15 +169,23 @@ class ServerDesk:
         """
         if self._closed is not None:
             raise self._closed()
-        terms = self.terms
+        terms, timeout = self.terms, call.request.timeout
         call.began = self._clock()
         call.deadline = call.began + (
             terms.call_timeout if timeout is None else min(timeout, terms.max_call_time)
         )
         session = self._session
-        if session is not None and session.wire.alive and not self._waiting and self._has_room():
+        waiting, limit = self._waiting.count, terms.max_concurrency
+        sent = False
+        if (
+            session is not None
+            and session.wire.alive
+            and not waiting
+            and (limit is None or len(self._sent) < limit)
+        ):
             self._send(call, session)
-        elif len(self._waiting) < terms.max_queue:
+            sent = True
+        elif waiting < terms.max_queue:
             self._waiting.add(call)
         else:
             raise Busy(
@@ -186,6 +193,7 @@ class ServerDesk:
                 **self.account(Outcome.NOT_SENT),
             )
         self._deadlines.add(call)
+        return sent
 
     def ended(self, call: Call, outcome: Outcome) -> None:
         """Take note of a call's end, and let the next one go."""
@@ -196,7 +204,8 @@ class ServerDesk:
             self._sent.discard(call)
         else:
             self._waiting.remove(call)
-        self._forget_token(call)
+        if call.client_token is not None:
+            self._forget_token(call)
         took = self._used_at - call.began
         self.latencies.add(took)
         self._tally.ended(call.request.name if call.tool_json else UNKNOWN, outcome, took)
@@ -204,7 +213,7 @@ class ServerDesk:
             self._tally.result(call.result_size, truncated=call.result_size > self.max_result_bytes)
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug("%s: %s: %s after %.3f s", self.server, call.request.name, outcome, took)
-        if self._waiting:
+        if self._waiting.count:
             self._pump()
         elif self._emptied is not None and not self._sent:
             self._emptied.set()
@@ -223,8 +232,7 @@ class ServerDesk:
             call.progressed(fields)
 
     def _forget_token(self, call: Call) -> None:
-        if call.client_token is not None:
-            self._tokens = {token: other for token, other in self._tokens.items() if other is not call}
+        self._tokens = {token: other for token, other in self._tokens.items() if other is not call}
 
     def _has_room(self) -> bool:
         limit = self.terms.max_concurrency
@@ -232,7 +240,7 @@ class ServerDesk:
 
     def _pump(self) -> None:
         session = self._session
-        while session is not None and session.wire.alive and self._waiting and self._has_room():
+        while session is not None and session.wire.alive and self._waiting.count and self._has_room():
             call = self._waiting.take()
             try:
                 call.tool_json = call.tool_json or self._resolve(call)
@@ -243,7 +251,7 @@ class ServerDesk:
     def _send(self, call: Call, session: Session) -> None:
         self._sent.add(call)
         try:
-            call.send(session.wire, self._params(call, session.stamp))
+            call.send(session.wire, self._params(call, self._stamp))
         except NotSent as exc:
             self._sent.discard(call)
             self._forget_token(call)

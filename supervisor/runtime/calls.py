@@ -98,7 +98,9 @@ class Call:
         "tool_json",
     )
 
-    def __init__(self, desk: Desk, request: CallRequest, reply: Reply, client: Hashable) -> None:
+    def __init__(
+        self, desk: Desk, request: CallRequest, reply: Reply, client: Hashable, tool_json: bytes = b""
+    ) -> None:
         self._desk, self.request, self._reply, self.client = desk, request, reply, client
         self._wire: Wire | None = None
         self._number = 0
@@ -106,7 +108,7 @@ class Call:
         self.began = self.deadline = 0.0
         self.result_size: int | None = None
         """Bytes of what the server answered, before any cut; None without a result."""
-        self.tool_json = b""
+        self.tool_json = tool_json
         """The tool's own name as JSON; empty while it waits for its server to list it."""
         self.client_token: msgspec.Raw | None = None
         """Under which the client wants to hear of progress."""
@@ -127,11 +129,15 @@ class Call:
     # What ends it. Each of these is the last thing that happens to a call.
 
     def answered(self, result: msgspec.Raw) -> None:
-        self.result_size = len(result)
+        self._over = True
+        size = self.result_size = len(result)
         limit = self._desk.max_result_bytes
-        fitting = result if len(result) <= limit else results.cap(result, limit)[0]
-        self._end(Outcome.TOOL_ERROR if results.is_error(fitting) else Outcome.OK)
-        self._reply.result(results.flatten(fitting) if self.request.flatten else fitting)
+        fitting = result if size <= limit else results.cap(result, limit)[0]
+        # First the answer, then the books: the client reads while we write them.
+        try:
+            self._reply.result(results.flatten(fitting) if self.request.flatten else fitting)
+        finally:
+            self._desk.ended(self, Outcome.TOOL_ERROR if results.is_error(fitting) else Outcome.OK)
 
     def refused(self, error: msgspec.Raw) -> None:
         code = read_fault(error).code

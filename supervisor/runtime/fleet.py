@@ -261,7 +261,7 @@ class Fleet:
             RefusedByPolicy: there is one, and it may not be called.
             ServerUnavailable: there was one, and its server cannot answer now.
         """
-        route = self.catalog.route(name)
+        route = self.listing.find(name)
         if route is not None:
             return route
         hidden = self.catalog.why_not(name)
@@ -282,24 +282,28 @@ class Fleet:
         Raises:
             SupervisorError: it was not sent, and why.
         """
-        allowed = self.selection(request.agent, request.tools)
-        if allowed is not None and not allowed(request.name):
-            sentence = f"cannot call {request.name}: it is not among the tools of this agent"
-            raise RefusedByPolicy(sentence, outcome=Outcome.REJECTED)
+        if request.agent is not None or request.tools is not None:
+            self._check_selection(request)
         try:
-            route = self.route(request.name)
+            route = self.listing.find(request.name) or self.route(request.name)
         except UnknownTool:
             member = self._might_list(request.name)
             if member is None:
                 raise
             call = Call(member.desk, request, reply, client)
         else:
-            _check_approval(request, route)
+            if route.approval == "confirm":
+                _check_approval(request, route)
             member = self.members[route.server]
-            call = Call(member.desk, request, reply, client)
-            call.tool_json = route.tool_json
+            call = Call(member.desk, request, reply, client, route.tool_json)
         member.submit(call)
         return call
+
+    def _check_selection(self, request: CallRequest) -> None:
+        allowed = self.selection(request.agent, request.tools)
+        if allowed is not None and not allowed(request.name):
+            sentence = f"cannot call {request.name}: it is not among the tools of this agent"
+            raise RefusedByPolicy(sentence, outcome=Outcome.REJECTED)
 
     def _might_list(self, name: str) -> Member | None:
         """The server that is still coming up for the first time and may have that tool."""

@@ -34,15 +34,23 @@ class Listing:
         self.policy: Policy = policy
         self._generations = Generations()
         self._former: dict[str, Route] = {}
-        self._stale = anyio.Event()
+        self._outdated = False
+        self._changed = anyio.Event()
         self._causes: list[str] = []
 
     @property
     def generations(self) -> Generations:
-        if self._stale.is_set():
-            self._stale = anyio.Event()
+        if self._outdated:
+            self._outdated = False
             self._rebuild()
         return self._generations
+
+    def find(self, name: str) -> Route | None:
+        """Where a call of that public name goes, when it is listed; this is asked for every call."""
+        if self._outdated:
+            return self.catalog.route(name)
+        listed = self._generations.catalog.by_name.get(name)
+        return None if listed is None else listed.route
 
     @property
     def catalog(self) -> Catalog:
@@ -56,14 +64,16 @@ class Listing:
         """Take note that something may be different."""
         if len(self._causes) < _MOST_CAUSES:
             self._causes.append(cause)
-        self._stale.set()
+        self._outdated = True
+        self._changed.set()
 
     async def tell(self, bus: Bus) -> None:
         """Publish every change of the listing, until cancelled."""
         told = self.generations
         while True:
-            await self._stale.wait()
+            await self._changed.wait()
             await anyio.sleep(_COALESCE)
+            self._changed = anyio.Event()
             causes, self._causes = tuple(self._causes), []
             present = self.generations
             if (event := _news(told, present, causes)) is not None:

@@ -260,8 +260,7 @@ class Member:
         Raises:
             ServerUnavailable, Busy: nothing was sent, and why.
         """
-        self.desk.submit(call, call.request.timeout)
-        if not self.ready:
+        if not self.desk.submit(call) and not self.ready:
             self.actor.post(Wanted())
 
     def _serve_calls(self, phase: Phase, before: Phase) -> None:

@@ -12,16 +12,15 @@ from collections.abc import AsyncGenerator, Callable
 
 import anyio
 
+from supervisor.runtime.outlet import Outlet
 from supervisor.runtime.process import Pipes
 
 
 class _Reader(asyncio.Protocol):
     def __init__(self, on_chunk: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        self._on_chunk, self._on_end = on_chunk, on_end
+        self._on_end = on_end
+        setattr(self, "data_received", on_chunk)  # noqa: B010 - the loop calls it without us in between
         self.closed = anyio.Event()
-
-    def data_received(self, data: bytes) -> None:
-        self._on_chunk(data)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self.closed.set()
@@ -41,9 +40,9 @@ class _Writer(asyncio.Protocol):
 class ChildInput:
     """What is written here reaches the child's standard input, in order, without blocking us."""
 
-    def __init__(self, transport: asyncio.WriteTransport) -> None:
+    def __init__(self, transport: asyncio.WriteTransport, descriptor: int) -> None:
         self._transport = transport
-        self.write = transport.write
+        self.write = Outlet(transport, descriptor).write
 
     @property
     def closed(self) -> bool:
@@ -106,7 +105,8 @@ async def _attached(
             ours.pop()
             transports.callback((await loop.connect_read_pipe(lambda: errors, ours[-1]))[0].close)
             ours.pop()
-            writer = ChildInput((await loop.connect_write_pipe(lambda: child_input, ours[-1]))[0])
+            transport, _ = await loop.connect_write_pipe(lambda: child_input, ours[-1])
+            writer = ChildInput(transport, pipes.stdin)
             ours.pop()
             transports.callback(writer.close)
             return writer

@@ -16,6 +16,7 @@ import msgspec
 from supervisor.core.framing import Framing, TooLong, Unframed, framed, framer
 from supervisor.core.jsonrpc import Message, notification_line, read_message, request_line
 from supervisor.core.phases import End
+from supervisor.runtime.outlet import gathered
 
 _NEITHER = msgspec.Raw(b'{"code":-32603,"message":"the server answered with neither result nor error"}')
 
@@ -46,7 +47,9 @@ class Output(Protocol):
     def write(self) -> Callable[[bytes], None]: ...
 
     @property
-    def backlog(self) -> int: ...
+    def backlog(self) -> int:
+        """Bytes that were written and not taken; beyond every limit once it is closed."""
+        ...
 
     @property
     def closed(self) -> bool: ...
@@ -109,11 +112,8 @@ class PipeWire:
         self._forgotten: deque[int] = deque(maxlen=_FORGOTTEN)
         self._number = 0
         self._lost: End | None = None
-
-    @property
-    def alive(self) -> bool:
+        self.alive = True
         """Whether the server can still be asked."""
-        return self._lost is None
 
     def attach(self, output: Output) -> None:
         """Begin to write there."""
@@ -128,7 +128,8 @@ class PipeWire:
         output = self._writable()
         self._number = number = self._number + 1
         self._waiting[number] = waiting
-        output.write(framed(self._framing, request_line(number, method, params)))
+        line = request_line(number, method, params)
+        output.write(line + b"\n" if self._framing == "newline" else framed(self._framing, line))
         return number
 
     def notify(self, method: str, params: bytes) -> None:
@@ -151,7 +152,7 @@ class PipeWire:
         """The server is gone: tell everyone who waits, and whoever asks from now on."""
         if self._lost is not None:
             return
-        self._lost = end
+        self._lost, self.alive = end, False
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
             each.lost(end)
@@ -164,12 +165,18 @@ class PipeWire:
             lines = exc.before
             hint = " (maxLineBytes)" if isinstance(exc, TooLong) else ""
             self._on_broken(f"cannot be followed: {exc}{hint}")
-        for line in lines:
-            if line:
-                # With a length before it a message may span lines.
-                self._receive(line if self._framing == "newline" else one_line(line))
+        if len(lines) == 1:
+            self._receive(lines[0])
+        elif lines:
+            with gathered():
+                for line in lines:
+                    self._receive(line)
 
     def _receive(self, line: bytes) -> None:
+        if not line:
+            return
+        if self._framing != "newline":
+            line = one_line(line)  # with a length before it a message may span lines
         message = read_message(line)
         if message is None:
             self._on_noise(line)
@@ -184,16 +191,17 @@ class PipeWire:
         output = self._output
         if self._lost is not None:
             raise NotSent(f"it {self._lost.detail}")
-        if output is None or output.closed:
+        if output is None:
             raise NotSent("its standard input is closed")
         if output.backlog > self._limit:
-            raise NotSent("it does not read its standard input")
+            closed = "its standard input is closed"
+            raise NotSent(closed if output.closed else "it does not read its standard input")
         return output
 
 
 def deliver(line: bytes, message: Message, waiting: Waiting) -> None:
     """Hand an answer, which came in this line, to whoever waits for it."""
-    if not _is_text(line):
+    if not line.isascii() and not _is_text(line):
         waiting.refused(_NOT_UTF8)
     elif message.result:
         waiting.answered(message.result)
@@ -208,8 +216,6 @@ def one_line(text: bytes) -> bytes:
 
 def _is_text(line: bytes) -> bool:
     """Whether a line may be passed on; payloads are not looked into, so nobody else would notice."""
-    if line.isascii():
-        return True
     try:
         line.decode()
     except UnicodeDecodeError:

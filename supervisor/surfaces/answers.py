@@ -16,13 +16,13 @@ _LARGE = 1024 * 1024
 
 
 class Connection(Protocol):
-    def send(self, *parts: bytes | memoryview) -> None:
-        """Write one message; large parts are not copied."""
+    def send(self, message: bytes) -> None: ...
+
+    def send_parts(self, *parts: bytes | memoryview) -> None:
+        """Write one message that is large; its parts are not copied."""
         ...
 
-    def answered(self, answer: "Answer") -> None: ...
-
-    def sent_all(self) -> None:
+    def answered(self, answer: "Answer") -> None:
         """Called when an answer has gone out."""
         ...
 
@@ -53,11 +53,12 @@ class Answer:
         """What was answered: `ok`, the code of our error, `fault` for a server's own; empty before that."""
 
     def result(self, raw: bytes | msgspec.Raw) -> None:
-        identity = self.identity or b""
-        if len(raw) < _LARGE or self._batch is not None:
-            self._give("ok", result_line(identity, raw))
+        if len(raw) < _LARGE or self._batch is not None or self.identity is None:
+            self._give("ok", result_line(self.identity or b"", raw))
         else:
-            self._give("ok", result_head(identity), memoryview(raw), b"}")
+            self.code = "ok"
+            self._connection.send_parts(result_head(self.identity), memoryview(raw), b"}")
+            self._connection.answered(self)
 
     def fault(self, raw: bytes | msgspec.Raw) -> None:
         self._give("fault", fault_line(self.identity or b"", raw))
@@ -69,12 +70,11 @@ class Answer:
         """Tell the client something before its answer."""
         self._connection.send(notification_line(method, params))
 
-    def _give(self, code: str, *parts: bytes | memoryview) -> None:
+    def _give(self, code: str, message: bytes) -> None:
         self.code = code
-        self._connection.answered(self)
         if self.identity is not None:
             if self._batch is None:
-                self._connection.send(*parts)
+                self._connection.send(message)
             else:
-                self._batch.add(b"".join(parts))
-        self._connection.sent_all()
+                self._batch.add(message)
+        self._connection.answered(self)

@@ -26,6 +26,7 @@ from supervisor.core.jsonrpc import NULL, Invalid, Request, error_line, read_req
 from supervisor.core.spec import LimitSettings
 from supervisor.errors import Busy, Outcome, SupervisorError, TooLarge
 from supervisor.runtime.calls import Call
+from supervisor.runtime.outlet import Outlet, gathered
 from supervisor.surfaces.answers import Answer, Batch
 from supervisor.surfaces.endpoint import may_connect, peer
 from supervisor.surfaces.feed import Feed
@@ -40,6 +41,10 @@ _FEED_ROOM = 64 * 1024
 _FEED_PAUSE = 0.05
 
 _encoder = msgspec.json.Encoder()
+
+
+def _nowhere(_message: bytes) -> None:
+    """Write to a client that has left."""
 
 
 @dataclass(slots=True)
@@ -72,6 +77,7 @@ class Client(asyncio.Protocol):
         self._control, self._limits = control, control.limits
         self._framer = LineFramer(control.limits.request_bytes)
         self._transport: asyncio.Transport | None = None
+        self._write: Callable[[bytes], None] = _nowhere
         self._calls: dict[Answer, Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._feeds: list[Feed] = []
@@ -83,7 +89,9 @@ class Client(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
-        pid, uid = peer(transport.get_extra_info("socket"))
+        connection = transport.get_extra_info("socket")
+        self._write = Outlet(self._transport, connection.fileno()).write
+        pid, uid = peer(connection)
         if not self._control.admits(uid):
             logger.warning("refusing a connection of user %d (process %d)", uid, pid)
             self._transport.abort()
@@ -101,6 +109,9 @@ class Client(asyncio.Protocol):
             self._take_all(exc.before)
             self.send(error_line(NULL, TooLarge.code, f"cannot read the request: {exc}"))
             self.hang_up()
+            return
+        if len(lines) == 1:
+            self._take(lines[0])
         else:
             self._take_all(lines)
 
@@ -111,7 +122,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self._control.clients.discard(self)
-        self._transport = None
+        self._transport, self._write = None, _nowhere
         if self._too_slow is not None:
             self._too_slow.cancel()
         # The latest first: an earlier one that ends would send the next of them.
@@ -152,20 +163,20 @@ class Client(asyncio.Protocol):
     def on_leave(self, action: Callable[[], None]) -> None:
         self._on_leave.append(action)
 
-    def send(self, *parts: bytes | memoryview) -> None:
+    def send(self, message: bytes) -> None:
         """Write one message."""
+        self._write(message + b"\n")
+
+    def send_parts(self, *parts: bytes | memoryview) -> None:
+        """Write one large message as it lies in memory."""
         if self._transport is not None:
             self._transport.writelines((*parts, b"\n"))
 
     def answered(self, answer: Answer) -> None:
-        """Take note that a request has its answer."""
+        """Take note that a request has its answer, and leave when a client that stopped writing has all."""
         self._calls.pop(answer, None)
         self._count(answer.method, answer.code)
-
-    def sent_all(self) -> None:
-        """Leave when a client that stopped writing has all its answers."""
-        if self._half_closed and not self._awaited:
-            self.hang_up()
+        self._leave_if_done()
 
     def hang_up(self) -> None:
         """Close when everything written so far is read."""
@@ -173,6 +184,10 @@ class Client(asyncio.Protocol):
             self._transport.close()
 
     # How it works.
+
+    def _leave_if_done(self) -> None:
+        if self._half_closed and not self._awaited:
+            self.hang_up()
 
     def _count(self, method: str, code: str) -> None:
         known = method if method in DESCRIPTIONS else UNKNOWN
@@ -205,11 +220,13 @@ class Client(asyncio.Protocol):
             self._transport.abort()
 
     def _take_all(self, lines: list[bytes]) -> None:
-        for line in lines:
-            if line and not line.isspace():
+        with gathered():
+            for line in lines:
                 self._take(line)
 
     def _take(self, line: bytes) -> None:
+        if not line or line.isspace():
+            return
         request = read_request(line, max_depth=self._limits.depth)
         if isinstance(request, Request):
             self._serve(request, Answer(self, request.id, None, request.method))
@@ -221,12 +238,13 @@ class Client(asyncio.Protocol):
 
     def _take_batch(self, requests: list[Request | Invalid]) -> None:
         batch = Batch(self, sum(each.id is not None for each in requests))
-        for each in requests:
-            if isinstance(each, Invalid):
-                self._count(UNKNOWN, str(each.code))
-                batch.add(error_line(each.id, each.code, each.message))
-            else:
-                self._serve(each, Answer(self, each.id, batch, each.method))
+        with gathered():
+            for each in requests:
+                if isinstance(each, Invalid):
+                    self._count(UNKNOWN, str(each.code))
+                    batch.add(error_line(each.id, each.code, each.message))
+                else:
+                    self._serve(each, Answer(self, each.id, batch, each.method))
 
     def _serve(self, request: Request, answer: Answer) -> None:
         try:
@@ -283,7 +301,7 @@ class Client(asyncio.Protocol):
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
-        self.sent_all()
+        self._leave_if_done()
 
     def _bug(self, request: Request, answer: Answer) -> None:
         logger.exception("cannot answer %s", request.method)  # noqa: LOG004 - called by handlers of exceptions

@@ -137,6 +137,7 @@ def tools_get(service: Service, params: ToolParams, _caller: Caller) -> ToolDeta
 
 
 _CALL = msgspec.json.Decoder(CallRequest)
+_BRACE = ord("{")
 
 
 def read_call(raw: msgspec.Raw) -> CallRequest:
@@ -149,8 +150,13 @@ def read_call(raw: msgspec.Raw) -> CallRequest:
         request = _CALL.decode(raw or b"{}")
     except (msgspec.DecodeError, RecursionError) as exc:
         raise InvalidParams(f"cannot accept these params: {exc}", outcome=Outcome.REJECTED) from exc
-    for name, value in (("arguments", request.arguments), ("_meta", request.meta)):
-        if value and bytes(memoryview(value)[:1]) != b"{":
-            sentence = f"cannot accept these params: {name} must be an object"
-            raise InvalidParams(sentence, outcome=Outcome.REJECTED)
+    if memoryview(request.arguments)[0] != _BRACE:
+        raise _not_an_object("arguments")
+    if request.meta and memoryview(request.meta)[0] != _BRACE:
+        raise _not_an_object("_meta")
     return request
+
+
+def _not_an_object(name: str) -> InvalidParams:
+    sentence = f"cannot accept these params: {name} must be an object"
+    return InvalidParams(sentence, outcome=Outcome.REJECTED)

@@ -348,7 +348,7 @@ async def test_calls_whose_time_is_over_in_the_queue_are_not_sent(ends: Ends) ->
     for _ in range(200):
         call = Call(desk, CallRequest("files_read"), ends, "client")
         call.tool_json = b'"read"'
-        desk.submit(call, None)
+        desk.submit(call)
 
     await run_for(ends, 10)
 

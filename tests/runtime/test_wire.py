@@ -1,6 +1,7 @@
 """A wire brings every answer to whoever asked, once, and everything else to its owner."""
 
 import json
+import sys
 from typing import Any
 
 import msgspec
@@ -275,7 +276,7 @@ def test_a_server_that_takes_nothing_is_sent_nothing(server: Server) -> None:
 
 
 def test_a_server_that_closed_its_input_is_sent_nothing(server: Server) -> None:
-    server.closed = True
+    server.closed, server.backlog = True, sys.maxsize
 
     with pytest.raises(NotSent, match="its standard input is closed"):
         server.wire.request("tools/call", b"{}", Asker())

@@ -1,0 +1,48 @@
+"""Writing to a child or a client: at once when one message is under way, gathered when there are many.
+
+A transport writes when the loop comes round again, which gathers what many messages have for one reader
+into one system call. A single message would only wait for it: it is written here and now, so its reader
+works while we still do our books. Whoever takes several messages out of one chunk says so with `gathered`.
+"""
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Generator
+
+_many = 0
+"""How many blocks of `gathered` we are in. The loop has one thread, so a plain number will do."""
+
+
+@contextlib.contextmanager
+def gathered() -> Generator[None]:
+    """Leave what is written inside to the transports."""
+    global _many  # noqa: PLW0603 - see there
+    _many += 1
+    try:
+        yield
+    finally:
+        _many -= 1
+
+
+class Outlet:
+    """One stream that we write to, in order, without blocking."""
+
+    __slots__ = ("_descriptor", "_is_closing", "_unwritten", "_write")
+
+    def __init__(self, transport: asyncio.WriteTransport, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._write, self._is_closing = transport.write, transport.is_closing
+        self._unwritten = transport.get_write_buffer_size
+
+    def write(self, data: bytes) -> None:
+        """Write a message; what the reader does not take now, and errors, are the transport's."""
+        if not _many and not self._unwritten() and not self._is_closing():
+            try:
+                written = os.write(self._descriptor, data)
+            except OSError:
+                written = 0
+            if written == len(data):
+                return
+            data = data[written:]
+        self._write(data)
