@@ -142,7 +142,11 @@ class _Daemon:
         self.reloader.notifier = self._notifier
 
     async def main(self, watcher: Watcher) -> None:
-        with listening(self._path, self._place.listener) as listener:
+        # Signals first: whoever finds our socket may already send one.
+        with (
+            anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals,
+            listening(self._path, self._place.listener) as listener,
+        ):
             if not become_subreaper():
                 logger.warning("cannot become the subreaper: what leaves its process group may be missed")
             service = Service(
@@ -172,7 +176,7 @@ class _Daemon:
                 anyio.create_task_group() as tg,
             ):
                 tg.start_soon(self._orphans.watch)
-                tg.start_soon(self._heed_signals, tg)
+                tg.start_soon(self._heed, signals, tg)
                 async with self._fleet.running():
                     await self._run(watcher, presence)
                 await self._orphans.sweep_all()
@@ -201,17 +205,16 @@ class _Daemon:
             tg.cancel_scope.cancel()
         logger.info("stopping %d servers", len(self._fleet.members))
 
-    async def _heed_signals(self, tg: TaskGroup) -> None:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
-            async for number in signals:
-                if number == signal.SIGHUP:
-                    tg.start_soon(self._reload)
-                elif self._end.is_set():
-                    logger.warning("%s again: killing all servers at once", number.name)
-                    self._fleet.kill()
-                else:
-                    logger.info("%s: shutting down", number.name)
-                    self._end.set()
+    async def _heed(self, signals: AsyncIterator[signal.Signals], tg: TaskGroup) -> None:
+        async for number in signals:
+            if number == signal.SIGHUP:
+                tg.start_soon(self._reload)
+            elif self._end.is_set():
+                logger.warning("%s again: killing all servers at once", number.name)
+                self._fleet.kill()
+            else:
+                logger.info("%s: shutting down", number.name)
+                self._end.set()
 
     async def _reload(self) -> None:
         with contextlib.suppress(SupervisorError):  # the reloader has said what is wrong
