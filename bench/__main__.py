@@ -17,7 +17,7 @@ from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
 from bench.targets import verdicts
 
-CONTENDERS = ("floor", "sdk", "thin", "client")
+CONTENDERS = ("floor", "uvfloor", "sdk", "thin", "client")
 SUITES: Mapping[str, Suite] = {
     "calls": call_suites.calls,
     "listing": call_suites.listing,
@@ -28,10 +28,11 @@ SUITES: Mapping[str, Suite] = {
 }
 EPILOG = """\
 contenders:
-  floor   a program that holds the servers' pipes itself, with callbacks on uvloop
-  sdk     the mcp SDK's Client over stdio
-  thin    the daemon through its socket, by a client as thin as the floor
-  client  the daemon through its socket, by supervisor.client
+  floor    an asyncio program that holds the servers' pipes itself, with callbacks
+  uvfloor  the same on uvloop; only calls and listings
+  sdk      the mcp SDK's Client over stdio
+  thin     the daemon through its socket, by a client as thin as the floor
+  client   the daemon through its socket, by supervisor.client
 
 examples:
   python -m bench --quick

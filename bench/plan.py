@@ -44,7 +44,8 @@ class Plan:
 
     def holders(self, ground: Ground) -> list[str]:
         """One contender for each kind of holder: both clients stand before the same daemon."""
-        return [name for name in ground.contenders if name != "client" and (self.with_sdk or name != "sdk")]
+        left_out = {"client", "uvfloor"} | (set() if self.with_sdk else {"sdk"})
+        return [name for name in ground.contenders if name not in left_out]
 
     def warm(self, entrant: Entrant) -> None:
         """Have the entrant do something before the clock runs."""

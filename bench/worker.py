@@ -16,10 +16,13 @@ from bench.contender import Fleet
 
 CONTENDERS = {
     "floor": ("bench.floor", "Floor"),
+    "uvfloor": ("bench.floor", "Floor"),
     "sdk": ("bench.sdk", "Sdk"),
     "thin": ("bench.thin", "Thin"),
     "client": ("bench.library", "Library"),
 }
+ON_UVLOOP = frozenset({"uvfloor"})
+"""All others run on asyncio's own loop, as the programs of users do."""
 READY = "ready"
 """Answered at once: all imports are done."""
 COMMANDS = frozenset(
@@ -44,7 +47,7 @@ def main() -> None:
     name, fleet = sys.argv[1:]
     module, kind = CONTENDERS[name]
     contender = getattr(import_module(module), kind)(Fleet(**json.loads(fleet)))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop if name in ON_UVLOOP else None) as runner:
         runner.run(obey(contender))
 
 
