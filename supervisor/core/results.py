@@ -8,6 +8,7 @@ in bytes of that JSON. Nothing here raises on a result of a strange shape: serve
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TypeVar
 
 import msgspec
@@ -38,23 +39,24 @@ class _Block(msgspec.Struct, omit_defaults=True, rename={"meta": "_meta"}):
     meta: msgspec.Raw = _ABSENT
 
 
-# An array-like struct takes its first elements and skips all others without making objects of them.
-_FirstBlocks = msgspec.defstruct(
-    "_FirstBlocks",
-    [(f"block_{number}", msgspec.Raw, _ABSENT) for number in range(MAX_BLOCKS)],
-    array_like=True,
-)
-_Result = msgspec.defstruct(
-    "_Result",
-    [
-        ("content", _FirstBlocks),
-        *((name, msgspec.Raw, _ABSENT) for name in ("isError", "resultType", "_meta", "structuredContent")),
-    ],
-)
-
 _ending = msgspec.json.Decoder(_Ending)
 _block = msgspec.json.Decoder(_Block)
-_result = msgspec.json.Decoder(_Result)
+
+
+@cache
+def _result_decoder() -> "msgspec.json.Decoder[msgspec.Struct]":
+    """Reads the parts of a result. Made when first needed: so many fields take nearly 3 MB."""
+    # An array-like struct takes its first elements and skips all others without making objects of them.
+    blocks = msgspec.defstruct(
+        "_FirstBlocks",
+        [(f"block_{number}", msgspec.Raw, _ABSENT) for number in range(MAX_BLOCKS)],
+        array_like=True,
+    )
+    others = ("isError", "resultType", "_meta", "structuredContent")
+    result = msgspec.defstruct(
+        "_Result", [("content", blocks), *((name, msgspec.Raw, _ABSENT) for name in others)]
+    )
+    return msgspec.json.Decoder(result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,7 @@ def _read(decoder: msgspec.json.Decoder[Value], raw: bytes | msgspec.Raw) -> Val
 
 def _take_apart(raw: bytes | msgspec.Raw) -> _Parts | None:
     """The parts of a result; None when it has no content list."""
-    result = _read(_result, raw)
+    result = _read(_result_decoder(), raw)
     if result is None:
         return None
     content, *others = msgspec.structs.astuple(result)
