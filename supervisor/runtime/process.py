@@ -10,6 +10,7 @@ signalled, whatever the caller says.
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import signal
@@ -23,6 +24,9 @@ import anyio
 from supervisor.core.phases import End
 from supervisor.runtime import proctable
 from supervisor.runtime.census import Census
+
+
+_PIPE_BYTES = 1024 * 1024
 
 
 class CannotStart(Exception):
@@ -101,6 +105,7 @@ def spawn(
         raise CannotStart(f"cannot start in {command.cwd}: no such directory")
     with contextlib.ExitStack() as on_failure:
         stdin, stdout, stderr = (_pipe(on_failure) for _ in range(3))
+        _widen(stdout[0])
         process = subprocess.Popen(
             [*prefix, executable, *command.argv[1:]],
             stdin=stdin[0],
@@ -121,6 +126,12 @@ def _pipe(on_failure: contextlib.ExitStack) -> tuple[int, int]:
     for end in ends:
         on_failure.callback(os.close, end)
     return ends
+
+
+def _widen(descriptor: int) -> None:
+    """Let a pipe hold more: a large result then takes a few turns and not one for every 64 KiB."""
+    with contextlib.suppress(OSError):  # a user has only so much; the pipe then stays as it was
+        fcntl.fcntl(descriptor, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
 
 
 class Child:

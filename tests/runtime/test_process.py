@@ -1,5 +1,6 @@
 """Children are started as they should be, their ends are seen, and nobody else is ever signalled."""
 
+import fcntl
 import json
 import os
 import signal
@@ -106,6 +107,17 @@ async def test_an_end_can_be_asked_for_again() -> None:
         assert await child.exited() is first
     child.reap()
     child.reap()
+
+
+def test_a_large_answer_fits_into_the_pipe() -> None:
+    child, pipes = spawn(shell("exec sleep 60"))
+    try:
+        assert fcntl.fcntl(pipes.stdout, fcntl.F_GETPIPE_SZ) == 1024 * 1024
+    finally:
+        pipes.close()
+        child.signal(signal.SIGKILL)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        child.reap()
 
 
 @LOOPS
