@@ -24,18 +24,20 @@ from supervisor import __version__, logs
 from supervisor.core.paths import control_socket
 from supervisor.core.servers import Loaded
 from supervisor.errors import BAD_CONFIG, DONE, FAILED, SupervisorError
+from supervisor.journal import ADDRESS
 from supervisor.runtime.bus import Bus, News, ReloadEvent
 from supervisor.runtime.configfile import config_paths, config_places, load
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.memory import Memory, state_directory
 from supervisor.runtime.orphans import Orphans, become_subreaper, instance_of
 from supervisor.runtime.process import death_signal_prefix
+from supervisor.runtime.reload import Reloader
 from supervisor.runtime.stdio import Host
 from supervisor.runtime.systemd import Given, Notifier, control_listener, take
 from supervisor.runtime.watch import Watcher
 from supervisor.surfaces.control import Control
 from supervisor.surfaces.endpoint import listening
-from supervisor.surfaces.presence import AnnouncedReloader, Presence
+from supervisor.surfaces.presence import Presence
 from supervisor.surfaces.service import Service
 
 logger = logging.getLogger(__name__)
@@ -54,7 +56,7 @@ class Options:
 
 def serve(options: Options) -> int:
     """Run the daemon until it is told to end; returns the exit status."""
-    journal = logs.reaches_journal(os.environ, sys.stderr)
+    journal = ADDRESS if logs.reaches_journal(os.environ, sys.stderr) else None
     logs.configure(options.log_format, options.log_level, journal=journal, stream=sys.stderr)
     if sys.platform != "linux":
         logger.error("cannot run here: the daemon needs Linux (pidfd, subreaper); clients work anywhere")
@@ -138,8 +140,8 @@ class _Daemon:
         host = Host(self._orphans, memory, death_signal_prefix())
         self._fleet = Fleet(loaded, host, dict(os.environ), self._bus)
         self._notifier = Notifier(place.given.notify_address)
-        self.reloader = AnnouncedReloader(self._fleet, loaded, read, self._bus)
-        self.reloader.notifier = self._notifier
+        self.reloader = Reloader(self._fleet, loaded, read, self._bus)
+        self.reloader.announced = self._notifier.reloading
 
     async def main(self, watcher: Watcher) -> None:
         # Signals first: whoever finds our socket may already send one.
@@ -222,5 +224,5 @@ class _Daemon:
 
 
 def _whom_the_file_lets_in(_uid: int) -> bool:
-    """At a socket of systemd's the administrator has chosen owner, group and mode, and they decide."""
+    """At systemd's socket its owner, group and mode decide: the kernel held every peer against them."""
     return True

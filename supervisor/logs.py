@@ -1,4 +1,4 @@
-"""One event per line on stderr, for people, for programs and for the journal.
+"""One event per line on stderr, for people and for programs, or one entry with fields in the journal.
 
 Owns the form of a line and the one handler. Decides nothing about what is logged. A line that cannot be
 written is lost; the daemon is not.
@@ -12,19 +12,28 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, assert_never, cast
 
 from supervisor.core.printable import one_line
+from supervisor.journal import Journal, field_name
 
 LogFormat = Literal["text", "json"]
 
+IDENTIFIER = "mcp-supervisor"
 _LABELS = {logging.WARNING: "WARN", logging.CRITICAL: "FATAL"}
 
 
-def configure(log_format: LogFormat, level: str | int, *, journal: bool, stream: TextIO) -> None:
+def about(server: str, **fields: object) -> dict[str, dict[str, object]]:
+    """The `extra` of a line that speaks of a server; programs and the journal get it as fields."""
+    return {"fields": {"server": server, **fields}}
+
+
+def configure(log_format: LogFormat, level: str | int, *, journal: str | None, stream: TextIO) -> None:
     """Send every logger's lines to `stream`; what an earlier call set up is replaced.
 
-    `journal` says that systemd's journal reads the stream: it stamps the time itself and wants priorities.
+    `journal` is the address where systemd's journal takes entries, given when it reads the stream too. It
+    stamps the time itself, and a line that it gets by the stream has its priority in front.
     """
-    handler = logging.StreamHandler(stream)
-    handler.setFormatter(_formatter(log_format, journal=journal))
+    form = _formatter(log_format, stamped=journal is None)
+    handler = logging.StreamHandler(stream) if journal is None else _JournalHandler(stream, Journal(journal))
+    handler.setFormatter(form)
     root = logging.getLogger()
     for former in root.handlers[:]:
         root.removeHandler(former)
@@ -42,15 +51,44 @@ def reaches_journal(environ: Mapping[str, str], stream: TextIO) -> bool:
     return environ.get("JOURNAL_STREAM") == f"{opened.st_dev}:{opened.st_ino}"
 
 
-def _formatter(log_format: LogFormat, *, journal: bool) -> logging.Formatter:
+def _formatter(log_format: LogFormat, *, stamped: bool) -> logging.Formatter:
     match log_format:
         case "text":
-            formatter: logging.Formatter = _Text(stamped=not journal)
+            return _Text(stamped=stamped)
         case "json":
-            formatter = _Json()
-        case _:
-            assert_never(log_format)
-    return _Prioritised(formatter) if journal else formatter
+            return _Json()
+    assert_never(log_format)
+
+
+class _JournalHandler(logging.StreamHandler[TextIO]):
+    """Entries for the journal; what it does not take goes to the stream, as `sd-daemon(3)` wants it."""
+
+    def __init__(self, stream: TextIO, journal: Journal) -> None:
+        super().__init__(stream)
+        self._journal = journal
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self._journal.takes(self._entry(record)):
+            super().emit(record)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"<{_priority(record.levelno)}>{super().format(record)}"
+
+    def close(self) -> None:
+        self._journal.close()
+        super().close()
+
+    def _entry(self, record: logging.LogRecord) -> Mapping[str, object]:
+        return {
+            "MESSAGE": super().format(record),
+            "PRIORITY": _priority(record.levelno),
+            "SYSLOG_IDENTIFIER": IDENTIFIER,
+            "LOGGER": record.name,
+            "CODE_FILE": record.pathname,
+            "CODE_LINE": record.lineno,
+            "CODE_FUNC": record.funcName,
+            **{field_name(name): value for name, value in _fields(record).items()},
+        }
 
 
 class _Text(logging.Formatter):
@@ -80,17 +118,6 @@ class _Json(logging.Formatter):
         exception = _exception(self, record)
         ending = {} if exception is None else {"exception": exception}
         return json.dumps({**usual, **_fields(record), **usual, **ending}, default=str)
-
-
-class _Prioritised(logging.Formatter):
-    """A line with its syslog priority, as `sd-daemon(3)` wants it."""
-
-    def __init__(self, inner: logging.Formatter) -> None:
-        super().__init__()
-        self._inner = inner
-
-    def format(self, record: logging.LogRecord) -> str:
-        return f"<{_priority(record.levelno)}>{self._inner.format(record)}"
 
 
 def _priority(level: int) -> int:

@@ -58,6 +58,8 @@ def complete(capsys: pytest.CaptureFixture[str], *words: str) -> list[str]:
         (["check", "mcp.json", "mo"], ["more/"]),
         (["check", "absent/x"], []),
         (["--socket", "mor"], ["more/"]),
+        (["import", "--from", "m"], ["mcp.json", "more/"]),
+        (["import", "--from", "c"], ["claude", "claude-code", "codex", "cursor"]),
     ],
 )
 def test_the_grammar_says_what_may_follow(

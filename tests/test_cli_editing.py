@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from supervisor.cli import main
+from supervisor.cli.editing import PROGRAMS
+from supervisor.core import imports
 
 SECRET = "Bearer sesame-open"
 
@@ -97,6 +99,39 @@ def test_the_difference_is_shown_without_secrets(config: Path, capsys: pytest.Ca
     assert shown.endswith(f"\n{config} is changed\n")
     assert SECRET not in shown
     assert SECRET in config.read_text()
+
+
+@pytest.mark.parametrize("words", ["add y -- cat", "remove x"])
+def test_a_file_without_a_last_line_break_is_shown_line_by_line(
+    config: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    config.parent.mkdir()
+    config.write_text('{"mcpServers": {"x": {"command": "cat"}}}')
+
+    assert main(words.split()) == 0
+
+    removed, mark, added, *rest = capsys.readouterr().out.splitlines()[3:]
+    assert (removed[0], added[0]) == ("-", "+")
+    assert [mark, *rest] == [*["\\ No newline at end of file"] * 2, f"{config} is changed"]
+
+
+@pytest.mark.parametrize(
+    ("words", "as_json"), [("add x -- cat --json", False), ("add x --json -- cat", True)]
+)
+def test_a_failure_is_told_as_our_own_words_ask_for_it(
+    config: Path, capsys: pytest.CaptureFixture[str], words: str, as_json: bool
+) -> None:
+    config.parent.mkdir()
+    config.write_text("[]")
+
+    assert main(words.split()) == 78
+
+    said = capsys.readouterr()
+    assert ("cannot" in said.err, said.out.startswith('{\n  "error": {')) == (not as_json, as_json)
+
+
+def test_the_programs_of_the_help_are_those_that_are_known() -> None:
+    assert PROGRAMS == imports.PROGRAMS
 
 
 def test_the_last_file_that_is_named_is_changed(tmp_path: Path, config: Path) -> None:

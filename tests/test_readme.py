@@ -131,6 +131,13 @@ def test_every_state_is_explained() -> None:
     assert set(first_cells(section("States"))) == words
 
 
+def test_every_alert_is_explained() -> None:
+    rules = (ROOT / "data/prometheus/alerts.yml").read_text()
+
+    explained = [name for name in first_cells(README) if name.startswith("Mcp")]
+    assert explained == re.findall(r"alert: (\w+)", rules)
+
+
 def test_the_tables_of_keys_are_those_that_the_models_give() -> None:
     tool = load_tool()
     parts = tool.configuration()

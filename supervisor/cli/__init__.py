@@ -4,6 +4,8 @@ It starts fast, so nothing here imports anyio, pydantic, msgspec or mcp; the ver
 themselves. Every failure becomes a sentence and an exit status in one place, `main`.
 """
 
+import errno
+import itertools
 import os
 import sys
 from collections.abc import Sequence
@@ -23,7 +25,12 @@ NO_READER = 141
 def entry() -> None:
     """Run as a program."""
     _mend_streams()
-    sys.exit(main(sys.argv[1:]))
+    status = main(sys.argv[1:])
+    try:
+        sys.stderr.flush()
+    except OSError:  # no room for the log; that is no reason to fail
+        _let_go_of(sys.stderr)
+    sys.exit(status)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -34,8 +41,15 @@ def main(argv: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _let_go_of_stdout()
+        _let_go_of(sys.stdout)
         return NO_READER
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        _let_go_of(sys.stdout)
+        return tell(
+            SupervisorError("cannot print all of it: there is no room left; make some"), as_json=False
+        )
     return status
 
 
@@ -46,7 +60,9 @@ def _act(argv: Sequence[str]) -> int:
     except SystemExit as end:  # argparse, after it printed its help
         return int(end.code or 0)
     except SupervisorError as error:
-        return tell(error, as_json="--json" in argv)
+        # What stands after `--` is for another program.
+        ours = itertools.takewhile(lambda word: word != "--", argv)
+        return tell(error, as_json="--json" in ours)
 
 
 def _mend_streams() -> None:
@@ -65,8 +81,8 @@ def _nowhere() -> TextIO:
     return Path(os.devnull).open("r+")
 
 
-def _let_go_of_stdout() -> None:
+def _let_go_of(stream: TextIO) -> None:
     """Keep Python's last flush from complaining."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -8,6 +8,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from supervisor.cli.editing import PROGRAMS
 from supervisor.cli.grammar import Parser
 from supervisor.cli.values import mapping
 from supervisor.errors import DONE, SupervisorError
@@ -53,6 +54,8 @@ def _named(what: str, begun: str, before: Words, given: Words) -> Iterable[str]:
     """The things that a word in the help stands for."""
     if what in ("PATH", "FILE"):
         return _files(begun)
+    if what == "SOURCE":
+        return [*PROGRAMS, *_files(begun)]
     if what == "ARGUMENT":
         return _ask(before, lambda client: _argument_names(client, given))
     sources: Mapping[str, Callable[[SyncClient], Iterable[str]]] = {

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from supervisor.runtime.importing import Found
 
 STATE_COLOURS = {"new": GREEN, "exists": DIM, "unusable": YELLOW}
-SOURCES = "claude, claude-code, cursor, vscode, opencode, codex"
+PROGRAMS = ("claude", "claude-code", "cursor", "vscode", "opencode", "codex")
+"""As `core.imports` has them, which takes too long to import for a completion."""
 
 
 def _declare_file(parser: Parser) -> None:
@@ -150,7 +151,9 @@ A running daemon stops it. `disable` stops a server and keeps its entry.
 
 
 def _declare_import(parser: Parser) -> None:
-    parser.add_argument("--from", dest="source", metavar="SOURCE", help=f"{SOURCES}, or a file; else all")
+    parser.add_argument(
+        "--from", dest="source", metavar="SOURCE", help=f"{', '.join(PROGRAMS)}, or a file; else all"
+    )
     parser.add_argument("--all", action="store_true", help="add every new one, without asking")
     _declare_file(parser)
 
@@ -254,6 +257,5 @@ def _report(edited: "Edited | None", options: Options, told: Mapping[str, Any]) 
         done = {"path": str(edited.path), "difference": edited.difference} if edited is not None else {}
         print(json.dumps({**told, **done, "dryRun": options.dry_run}, indent=2))
     elif edited is not None:
-        # A file need not end with a line break, and then neither does this.
-        print(paragraphs(edited.difference).rstrip("\n"))
+        print(paragraphs(edited.difference), end="")
         print(f"{one_line(str(edited.path))} {'would be' if options.dry_run else 'is'} changed")

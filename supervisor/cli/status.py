@@ -27,6 +27,10 @@ from supervisor.core.printable import one_line
 from supervisor.errors import DONE, NOT_RUNNING
 from supervisor.surfaces.client import SyncClient
 
+_MEANINGS = {
+    "overridden": "by an operator; `--reset` undoes it",
+    "remembered": "its tools, as it listed them before this daemon started",
+}
 STATE_COLOURS = {
     "connected": GREEN,
     "unavailable": RED,
@@ -145,7 +149,8 @@ def _row(server: Server, now: float) -> tuple[str, ...]:
 def _note(server: Server) -> str:
     """What the other columns do not say: why it does not answer, or that its entry says otherwise."""
     if server["state"] != "connected":
-        return str(server.get("reason") or "")
+        known = "; tools remembered" if server.get("remembered") else ""
+        return str(server.get("reason") or "") + known
     return "enabled by an operator" if server.get("overridden") else ""
 
 
@@ -167,8 +172,8 @@ def _fact(key: str, value: Any, now: float) -> str:
     if value in (None, "", [], {}):
         return ""
     match key, value:
-        case "overridden", bool():
-            return "by an operator; `--reset` undoes it" if value else ""
+        case (("overridden" | "remembered"), bool()):
+            return _MEANINGS[key] if value else ""
         case "exit", {"reason": str(reason), "at": int() | float() as at}:
             return f"{one_line(reason)} ({relative(at - now)})"
         case "timeline", [[str(), int() | float() as began], *_]:

@@ -5,7 +5,8 @@ A server's definitions are parsed once (`parse_tools`) and stand on the server's
 listed is in `left_out` with the reason. `Generations` numbers catalogs and says what changed between two.
 
 Definitions are never decoded beyond their outermost keys: every value passes byte for byte as its server
-wrote it. Only `name` is replaced, and `server` and `approval` are added to `_meta`. This module does not know
+wrote it. Only `name` is replaced, and `server`, `approval` and, for what is only
+remembered, `remembered` are added to `_meta`. This module does not know
 which servers run, and never splits a public name.
 """
 
@@ -36,6 +37,7 @@ _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _string = msgspec.json.Decoder(str)
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _NULL = msgspec.Raw(b"null")
+_TRUE = msgspec.Raw(b"true")
 
 
 # Definitions, one by one.
@@ -188,6 +190,8 @@ class Shelf:
     only: tuple[str, ...] | None = None
     """Globs on the server's own tool names; None lets all through."""
     bad: tuple[BadTool, ...] = ()
+    remembered: bool = False
+    """Whether this is what an earlier daemon saw, and nobody has confirmed it since."""
     _arranged: dict[tuple[str, Policy], _Arrangement] = field(
         default_factory=dict[tuple[str, Policy], _Arrangement], init=False, repr=False, compare=False
     )
@@ -218,7 +222,7 @@ class Shelf:
         if not verdict.listed:
             return LeftOut(self.server, tool.name, name, "policy", verdict.reason)
         route = Route(self.server, tool.name, msgspec.json.encode(tool.name), verdict.approval)
-        return Listed(name, route, tool, verdict.reason, _published(tool, name, route))
+        return Listed(name, route, tool, verdict.reason, _published(tool, name, route, self.remembered))
 
 
 def _bad_entry(shelf: Shelf, bad: BadTool, separator: str) -> LeftOut:
@@ -226,10 +230,12 @@ def _bad_entry(shelf: Shelf, bad: BadTool, separator: str) -> LeftOut:
     return LeftOut(shelf.server, bad.name or f"#{bad.position}", name, "definition", bad.reason)
 
 
-def _published(tool: Tool, name: str, route: Route) -> bytes:
+def _published(tool: Tool, name: str, route: Route, remembered: bool) -> bytes:  # noqa: FBT001 - a field of the shelf
     fields = _object.decode(tool.raw)
     meta = _object_or_empty(fields.get("_meta", _NULL))
     stamped = {**meta, "server": route.server, "approval": route.approval}
+    if remembered:
+        stamped["remembered"] = _TRUE
     return msgspec.json.encode({**fields, "name": name, "_meta": stamped})
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from supervisor.core.agents import Agent, unmatched
 from supervisor.core.document import is_list, is_object
+from supervisor.core.ringlog import Redactor
 from supervisor.core.servers import CONCEALED, BadServer, Loaded, Notice, Problem, ServerSpec
 
 _CREDENTIALS_IN_URL = re.compile(r"//[^/?#]*@")
@@ -65,16 +66,25 @@ def _server(server: ServerSpec | BadServer) -> dict[str, Any]:
         "state": "trouble" if server.trouble else "ready" if entry.enabled else "disabled",
         "trouble": server.trouble,
         "written": sorted(type(entry).model_fields[name].alias or name for name in entry.model_fields_set),
-        "configuration": _without_secrets(entry.model_dump(mode="json", by_alias=True)),
+        "configuration": _without_secrets(
+            entry.model_dump(mode="json", by_alias=True), Redactor(server.secrets)
+        ),
     }
 
 
-def _without_secrets(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _without_secrets(entry: Mapping[str, Any], redact: Redactor) -> dict[str, Any]:
     names = {key: sorted(entry[key]) for key in ("env", "headers") if key in entry}
-    shown: dict[str, Any] = {**entry, **names}
+    shown: dict[str, Any] = {**{key: _redacted(value, redact) for key, value in entry.items()}, **names}
     if "url" in shown:
         shown["url"] = _CREDENTIALS_IN_URL.sub(f"//{CONCEALED}@", shown["url"])
     return shown
+
+
+def _redacted(value: Any, redact: Redactor) -> Any:
+    """A value without the secrets that stand elsewhere in its entry too."""
+    if is_list(value):
+        return [redact(part) if isinstance(part, str) else part for part in value]
+    return redact(value) if isinstance(value, str) else value
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:

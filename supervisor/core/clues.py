@@ -43,9 +43,11 @@ class Kind(StrEnum):
     PACKAGE_NOT_FOUND = "package-not-found"
     IN_USE = "in-use"
     PERMISSION = "permission"
+    CERTIFICATE = "certificate"
     NETWORK = "network"
     MEMORY = "memory"
     NOISE = "noise"
+    UNHEALTHY = "unhealthy"
     KILLED = "killed"
     CRASHED = "crashed"
     REFUSED_BY_SYSTEM = "refused-by-system"
@@ -85,10 +87,12 @@ class _Clue:
     pattern: re.Pattern[str]
     looks_like: str
     fix: str
+    remote_fix: str
+    """For a server that we reach and do not start."""
 
 
-def _clue(kind: Kind, pattern: str, looks_like: str, fix: str) -> _Clue:
-    return _Clue(kind, re.compile(pattern, re.IGNORECASE | re.VERBOSE), looks_like, fix)
+def _clue(kind: Kind, pattern: str, looks_like: str, fix: str, remote_fix: str = "") -> _Clue:
+    return _Clue(kind, re.compile(pattern, re.IGNORECASE | re.VERBOSE), looks_like, fix, remote_fix or fix)
 
 
 # One trouble often brings on another, so the more exact comes first.
@@ -145,11 +149,23 @@ _CLUES = (
         "Let the daemon's user use it, or give the server another path.",
     ),
     _clue(
+        Kind.CERTIFICATE,
+        r"certificate\ (?:is\ not\ trusted|verify\ failed|has\ expired) | CERTIFICATE_VERIFY_FAILED"
+        r"| self[- _]signed[ _]cert | unable\ to\ (?:get|verify)\ .{0,20}\b(?:issuer|leaf|first)\b"
+        r"| UNABLE_TO_(?:GET_ISSUER|VERIFY_LEAF) | CERT_HAS_EXPIRED | x509:",
+        "the certificate of what it talks to is not trusted",
+        "Name the authority's file in env of its entry (NODE_EXTRA_CA_CERTS for node, SSL_CERT_FILE for "
+        "most others); a certificate that has expired is for its owner to renew.",
+        "Name the file of the authority that signed it in caFile of its entry, if it is the right server; a "
+        "certificate that has expired is for its owner to renew.",
+    ),
+    _clue(
         Kind.NETWORK,
         r"ENOTFOUND | EAI_AGAIN | ECONNREFUSED | ETIMEDOUT | name\ resolution | could\ not\ resolve"
-        r"| network\ is\ unreachable | connection\ refused | getaddrinfo",
+        r"| network\ is\ unreachable | connection\ refused | getaddrinfo | cannot\ be\ reached",
         "it cannot reach something over the network",
         "Check the address, name resolution and proxy (HTTPS_PROXY is passed only when inheritEnv names it).",
+        "Check that it runs, its url, name resolution and proxy (HTTPS_PROXY, NO_PROXY of the daemon count).",
     ),
     _clue(
         Kind.MEMORY,
@@ -173,12 +189,16 @@ _DOWNLOAD = re.compile(
 )
 
 
-def clues(lines: Sequence[str]) -> Iterator[Suggestion]:
-    """What the lines look like, the more exact first; the latest line that fits is quoted."""
+def clues(lines: Sequence[str], *, remote: bool = False) -> Iterator[Suggestion]:
+    """What the lines look like, the more exact first; the latest line that fits is quoted.
+
+    `remote` tells that the server is reached over HTTP and is no process of ours.
+    """
     for clue in _CLUES:
         line = _latest(clue.pattern, lines)
         if line is not None:
-            yield Suggestion(clue.kind, f"It looks like {clue.looks_like}: {quoted(line)}.", clue.fix)
+            fix = clue.remote_fix if remote else clue.fix
+            yield Suggestion(clue.kind, f"It looks like {clue.looks_like}: {quoted(line)}.", fix)
 
 
 def download(lines: Sequence[str]) -> str | None:

@@ -158,6 +158,8 @@ class Counters:
         """By result."""
         self.last_reload = 0.0
         """When the configuration was last read and could be used, in seconds since 1970."""
+        self.last_reload_ok = True
+        """Whether all of it was done when it was last read."""
 
     def server(self, name: str) -> ServerTally:
         """The tally of that name; a new one when there is none."""
@@ -187,6 +189,7 @@ class Counters:
 
     def reloaded(self, *, usable: bool, ok: bool, at: float) -> None:
         """Count a reload: done, done with servers that failed, or refused."""
+        self.last_reload_ok = ok
         if usable:
             self.last_reload = at
         self.reloads[reload_result(usable=usable, ok=ok)] += 1

@@ -55,7 +55,9 @@ def _suggestions(facts: Facts) -> Iterator[Suggestion]:
         case Stopping() | Killing():
             return asked((_stopping,), facts)
         case Starting():
-            return itertools.chain(asked((_starting, *_OBSTACLES), facts), clues(facts.words))
+            return itertools.chain(
+                asked((_starting, *_OBSTACLES), facts), clues(facts.words, remote=facts.remote)
+            )
         case Backoff() | Unavailable():
             obstacles = tuple(asked(_OBSTACLES, facts))
             return iter(obstacles) if obstacles else failures(facts)

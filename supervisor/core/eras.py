@@ -47,10 +47,11 @@ def identity_stamp(client_info: Mapping[str, str]) -> bytes:
     return msgspec.json.encode(meta)[1:-1]
 
 
-def initialize_params(client_info: Mapping[str, str]) -> bytes:
+def initialize_params(client_info: Mapping[str, str], *, roots: bool) -> bytes:
+    """What we say of ourselves; only whoever has roots to tell of says that it can."""
     hello: dict[str, Any] = {
         "protocolVersion": LATEST_HANDSHAKE,
-        "capabilities": {},
+        "capabilities": {"roots": {}} if roots else {},
         "clientInfo": client_info,
     }
     return msgspec.json.encode(hello)

@@ -96,6 +96,8 @@ class Facts:
     """Variables that the entry wants inherited and the daemon does not have."""
     argv: tuple[str, ...] = ()
     """As written in the entry; empty for a server that is no process."""
+    remote: bool = False
+    """Whether it is reached over HTTP, and is no process of ours."""
     lookup: Lookup | None = None
     protocol: str = "auto"
     framing: Framing = "newline"
@@ -155,6 +157,7 @@ def missing_variables(entry: Entry, environ: Mapping[str, str]) -> tuple[str, ..
             templates = [entry.url, *entry.headers.values()]
         case _:
             assert_never(entry)
+    templates += entry.roots or ()
     return tuple(dict.fromkeys(name for template in templates for name in _unset(template, environ)))
 
 

@@ -33,7 +33,7 @@ _BROKEN_PIPES = {
 
 def failures(facts: Facts) -> Iterator[Suggestion]:
     """What may have ended the last run; at least one suggestion."""
-    words, ending = tuple(clues(facts.words)), tuple(asked(_ENDING, facts))
+    words, ending = tuple(clues(facts.words, remote=facts.remote)), tuple(asked(_ENDING, facts))
     # What a server said in a long life explains its end less than what it said on the way to a failed start.
     rest = (*ending, *words) if facts.served else (*words, *ending)
     return iter((*asked(_SEEN, facts), *rest) or (_unknown(facts),))
@@ -105,6 +105,15 @@ def _broken_pipe(facts: Facts) -> Suggestion | None:
     return Suggestion(Kind.BROKEN_PIPE, f"It could not be listened to any longer: {facts.reason}.", fix)
 
 
+def _unhealthy(facts: Facts) -> Suggestion | None:
+    if not facts.reason.startswith("unhealthy: "):
+        return None
+    what = facts.reason.removeprefix("unhealthy: ").partition("; ")[0]
+    cause = f"It ran, but it {what}, so it was given up."
+    fix = f"Read `mcp-supervisor logs {facts.server}`; if it is only slow, raise healthInterval in its entry."
+    return Suggestion(Kind.UNHEALTHY, cause, fix)
+
+
 def _framing(facts: Facts) -> Suggestion | None:
     if "broke the framing" in facts.reason:
         cause = f"It does not send the headers that its framing asks for: {facts.reason}."
@@ -164,6 +173,7 @@ _SEEN: tuple[Rule, ...] = (
     _protocol,
     _broken_listing,
     _broken_pipe,
+    _unhealthy,
     _framing,
     _slow_download,
     _killed,
@@ -209,6 +219,9 @@ def _no_answer(facts: Facts) -> Suggestion | None:
     if may_download(facts) and "heard" not in facts.reached:
         return _too_slow(facts, ", as it had said nothing")
     cause = f"It runs, but did not finish its start within {facts.start_timeout:g} s{_last_words(facts)}."
+    if facts.remote:
+        fix = "Check that its url is where it speaks MCP; if it is only slow, raise startTimeout."
+        return Suggestion(Kind.NO_ANSWER, f"It did not answer within {facts.start_timeout:g} s.", fix)
     fix = "Give it the argument that makes it an MCP server on stdio; if it is only slow, raise startTimeout."
     return Suggestion(Kind.NO_ANSWER, cause, fix)
 

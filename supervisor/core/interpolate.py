@@ -27,7 +27,11 @@ from supervisor.core.problems import listed
 from supervisor.errors import BadConfig
 
 PUBLIC_VARIABLES = frozenset(
-    {"HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"}
+    {
+        *("HOME", "LANG", "LC_ALL", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "TZ", "USER"),
+        # Where uvx and npx keep what they download; npm does not heed the first.
+        *("XDG_CACHE_HOME", "NPM_CONFIG_CACHE"),
+    }
 )
 """Variables that every child gets anyway; their values are no secrets."""
 

@@ -54,9 +54,9 @@ class RingLog:
             self._keep(self._line(self._open, now))
             self._open = b""
 
-    def add(self, text: str, *, now: float) -> None:
-        """Keep a line of our own."""
-        self._keep(Line(now, text))
+    def add_line(self, raw: bytes, *, now: float) -> None:
+        """Keep a line that the server wrote elsewhere; it is not counted, and cuts no open line in two."""
+        self._keep(self._line(raw, now))
 
     def tail(self, count: int) -> tuple[Line, ...]:
         """The last `count` lines, oldest first."""

@@ -8,7 +8,9 @@ so that whoever shows the output of a child can blot them out. Nothing here star
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
+from posixpath import normpath
 from typing import assert_never
+from urllib.parse import quote
 
 from supervisor.core.agents import Agent
 from supervisor.core.interpolate import (
@@ -19,10 +21,12 @@ from supervisor.core.interpolate import (
     Text,
     Unresolved,
     interpolate,
+    is_literal,
     trouble,
 )
 from supervisor.core.problems import Notice, Problem
-from supervisor.core.spec import Entry, HttpEntry, StdioEntry, SupervisorSettings, check_url
+from supervisor.core.ringlog import Redactor
+from supervisor.core.spec import Entry, HttpEntry, StdioEntry, SupervisorSettings, check_root, check_url
 
 __all__ = [
     "BadServer",
@@ -82,6 +86,8 @@ class ServerSpec:
     secrets: frozenset[str] = field(repr=False)
     overridden: bool = False
     """Whether an operator, and not the file, has said if it is enabled."""
+    roots: tuple[Text, ...] | None = None
+    """Addresses of what it is told to work in; None when it is told nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +175,38 @@ def specify(
     overridden = enabled is not None
     if overridden:
         entry = entry.model_copy(update={"enabled": enabled})
-    spec = ServerSpec(name, entry, None, None, source, shadows, frozenset(), overridden)
+    written = _written_secrets(entry, surroundings.environ)
+    spec = ServerSpec(name, entry, None, None, source, shadows, written, overridden)
     if not entry.enabled:
         return spec
     filling = _Filling(surroundings)
-    target = filling.target(entry)
+    target, roots = filling.target(entry), filling.roots(entry.roots)
     if filling.missing or filling.wrong:
         reasons = [*filter(None, [trouble(filling.missing)]), *filling.wrong]
         return replace(spec, trouble="; ".join(reasons))
-    return replace(spec, target=target, secrets=_secrets(target, surroundings.environ))
+    secrets = _secrets(target, roots or (), surroundings.environ)
+    return replace(spec, target=_blotted(target, secrets), roots=roots, secrets=secrets)
 
 
-def _secrets(target: Launch | Endpoint, environ: Mapping[str, str]) -> frozenset[str]:
+def _blotted(target: Launch | Endpoint, secrets: frozenset[str]) -> Launch | Endpoint:
+    """The target, shown without the secrets that somebody wrote there a second time."""
+    redact = Redactor(secrets)
+
+    def blot(text: Text) -> Text:
+        return replace(text, shown=redact(text.shown))
+
+    match target:
+        case Launch(command=command, args=args, cwd=cwd):
+            shown_cwd = None if cwd is None else blot(cwd)
+            return replace(target, command=blot(command), args=tuple(map(blot, args)), cwd=shown_cwd)
+        case Endpoint(url=url):
+            return replace(target, url=blot(url))
+    assert_never(target)
+
+
+def _secrets(
+    target: Launch | Endpoint, roots: tuple[Text, ...], environ: Mapping[str, str]
+) -> frozenset[str]:
     """What was inserted and the values of variables and headers, but for what children get anyway."""
     if isinstance(target, Launch):
         concealed = [text for name, text in target.env.items() if name not in PUBLIC_VARIABLES]
@@ -188,9 +214,21 @@ def _secrets(target: Launch | Endpoint, environ: Mapping[str, str]) -> frozenset
     else:
         concealed = list(target.headers.values())
         texts = [target.url, *concealed]
-    inserted = {secret for text in texts for secret in text.secrets}
-    public = {environ[name] for name in PUBLIC_VARIABLES if name in environ}
-    return frozenset((inserted | {text.value for text in concealed}) - public - {""})
+    inserted = {secret for text in (*texts, *roots) for secret in text.secrets}
+    return _without_public(inserted | {text.value for text in concealed}, environ)
+
+
+def _written_secrets(entry: Entry, environ: Mapping[str, str]) -> frozenset[str]:
+    """The values of variables and headers that stand in the entry as they are."""
+    if isinstance(entry, StdioEntry):
+        written = [value for name, value in entry.env.items() if name not in PUBLIC_VARIABLES]
+    else:
+        written = list(entry.headers.values())
+    return _without_public(set(filter(is_literal, written)), environ)
+
+
+def _without_public(values: set[str], environ: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(values - {environ[name] for name in PUBLIC_VARIABLES if name in environ} - {""})
 
 
 class _Filling:
@@ -226,6 +264,20 @@ class _Filling:
         if not self.missing:
             self._check_endpoint(url, headers)
         return Endpoint(url, headers, None if entry.ca_file is None else self._absolute(entry.ca_file))
+
+    def roots(self, templates: tuple[str, ...] | None) -> tuple[Text, ...] | None:
+        return None if templates is None else tuple(map(self._root, templates))
+
+    def _root(self, template: str) -> Text:
+        """The root as an address, without detours: servers compare by the beginning."""
+        text = self._text(template, "a root")
+        try:
+            check_root(text.value)
+        except ValueError as error:
+            self.wrong.append(f"a root {error} once it is filled in")
+        if text.value.startswith("file:"):
+            return text
+        return replace(text, value="file://" + quote(normpath(self._absolute(text.value))))
 
     def _check_endpoint(self, url: Text, headers: Mapping[str, Text]) -> None:
         try:

@@ -28,6 +28,7 @@ from supervisor.core.interpolate import is_literal
 
 HOUR = 3600.0
 DAY = 24 * HOUR
+MOST_FAILURES = 10_000
 MIB = 1024 * 1024
 
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -47,6 +48,22 @@ def check_url(url: str) -> None:
         raise ValueError(wrong) from None
     if not reachable or any(character.isspace() or not character.isprintable() for character in url):
         raise ValueError(wrong)
+
+
+def check_root(root: str) -> None:
+    """Accept a directory or file that a server may be told of.
+
+    Raises:
+        ValueError: It is an address of another kind; the message does not repeat it, as above.
+    """
+    if "://" in root and not root.startswith("file:///"):
+        raise ValueError("must be a path, or an address such as file:///home/me/project")
+
+
+def _root(template: str) -> str:
+    if is_literal(template):
+        check_root(template)
+    return template
 
 
 def _url(template: str) -> str:
@@ -99,6 +116,13 @@ def _policy_object(value: object) -> object:
     return value
 
 
+def _patient(restart: "RestartSpec") -> "RestartSpec":
+    """To try again costs no process, so a remote server is given up only by an entry that says when."""
+    if "max_failures" in restart.model_fields_set:
+        return restart
+    return restart.model_copy(update={"max_failures": MOST_FAILURES})
+
+
 def _http_tag(value: object) -> str:
     return "off" if value is False else "on"
 
@@ -112,6 +136,7 @@ HeaderValue = Annotated[String, AfterValidator(_header_value)]
 Strings = Annotated[tuple[String, ...], Field(strict=False)]
 Patterns = Annotated[tuple[Annotated[String, AfterValidator(_pattern)], ...], Field(strict=False)]
 VariableNames = Annotated[tuple[VariableName, ...], Field(strict=False)]
+Roots = Annotated[tuple[Annotated[Filled, AfterValidator(_root)], ...], Field(strict=False)]
 Timeout = Annotated[float, Field(gt=0, le=DAY)]
 RestartPolicyName = Literal["never", "on-failure", "always"]
 Policy = Literal["read-only", "confirm", "open"]
@@ -150,7 +175,7 @@ class RestartSpec(Model):
     """Seconds before the first new try; each further try waits twice as long."""
     max_delay: Annotated[float, Field(ge=0.05, le=DAY)] = 30.0
     """The longest wait between two tries, in seconds."""
-    max_failures: Annotated[int, Field(ge=1, le=10_000)] = 5
+    max_failures: Annotated[int, Field(ge=1, le=MOST_FAILURES)] = 5
     """Failures within `window` after which the server is given up."""
     window: Annotated[float, Field(gt=0, le=30 * DAY)] = 300.0
     """Seconds for which a failure counts."""
@@ -175,7 +200,7 @@ class CommonKeys(Model):
     restart: Restart = RestartSpec(policy="never")
     """What to do when the server ends: a policy, or an object with details."""
     start: Literal["eager", "lazy"] = "eager"
-    """Start with the daemon, or at the first call."""
+    """Start with the daemon, or at the first call; until then its tools are those it listed last."""
     idle_timeout: Annotated[float, Field(gt=0, le=30 * DAY)] | None = None
     """Seconds without a call after which the server is stopped until the next one; null is never."""
     start_timeout: Timeout = 30.0
@@ -184,6 +209,8 @@ class CommonKeys(Model):
     """Seconds that a call may take; progress extends it."""
     max_call_time: Annotated[float, Field(gt=0, le=7 * DAY)] = HOUR
     """Seconds that a call may take however much progress it reports."""
+    health_interval: Annotated[float, Field(ge=0.1, le=DAY)] | None = None
+    """Seconds of silence after which it is examined whether the server still lives; null is never."""
     stop_grace: Annotated[float, Field(ge=0, le=HOUR)] = 5.0
     """Seconds between asking the server to end and killing it."""
     max_concurrency: Annotated[int, Field(ge=1, le=100_000)] | None = None
@@ -196,6 +223,8 @@ class CommonKeys(Model):
     """What the public names of its tools start with; null is the server's name."""
     protocol: Literal["auto", "2025-11-25", "2026-07-28"] = "auto"
     """The protocol version to speak; auto negotiates it."""
+    roots: Roots | None = None
+    """What the server is told to work in: paths from the configuration file on, or file:/// addresses."""
     critical: bool = False
     """Whether the daemon counts as ready only when this server is connected."""
     exclusive: bool = False
@@ -245,8 +274,10 @@ class HttpEntry(CommonKeys):
     """Headers of every request; their values are secrets."""
     ca_file: Filled | None = None
     """Certificates to trust beside the system's, relative to the configuration file."""
-    restart: Restart = RestartSpec(policy="on-failure", max_failures=10_000)
-    """What to do when the session ends: a policy, or an object with details."""
+    restart: Annotated[Restart, AfterValidator(_patient)] = RestartSpec(
+        policy="on-failure", max_failures=MOST_FAILURES
+    )
+    """What to do when the session ends: a policy, or an object with details; maxFailures is 10000 here."""
 
 
 Entry = StdioEntry | HttpEntry

@@ -8,6 +8,7 @@ from typing import assert_never
 
 import msgspec
 
+from supervisor.core.catalog import LeftOut
 from supervisor.core.latency import LatencyView
 from supervisor.core.phases import (
     Backoff,
@@ -16,6 +17,7 @@ from supervisor.core.phases import (
     Phase,
     Ready,
     Starting,
+    StopCause,
     Stopped,
     Stopping,
     Unavailable,
@@ -60,6 +62,8 @@ class ServerView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """How many of those were not the first."""
     tools: int
     """How many of its tools are offered now."""
+    remembered: bool
+    """Whether these tools are known from before the daemon started, and no run has listed them since."""
     pending: int
     """Calls that were sent to it or wait for it."""
     source: str
@@ -129,5 +133,33 @@ def state_word(phase: Phase, *, enabled: bool) -> str:
     assert_never(phase)
 
 
+def keeps_its_tools(before: Phase, after: Phase, *, offered: bool) -> bool:
+    """Whether a server that moved may still be called; `offered` says whether it could be before.
+
+    One that sleeps can: it is stopped because nobody used it, waits for a call, or starts for one.
+    """
+    match after:
+        case Ready() | Idle():
+            return True
+        case Stopping(cause=cause):
+            return cause is StopCause.IDLE
+        case Killing() | Starting():
+            return offered and isinstance(before, Idle | Stopping | Killing)
+        case Stopped() | Backoff() | Unavailable():
+            return False
+    assert_never(after)
+
+
 def phase_word(phase: Phase) -> str:
     return type(phase).__name__.lower()
+
+
+def shown(entry: LeftOut) -> Mapping[str, str]:
+    """A tool that was left out, in the shape of the control API."""
+    return {
+        "server": entry.server,
+        "tool": entry.tool,
+        "name": entry.public_name,
+        "cause": entry.cause,
+        "reason": entry.reason,
+    }

@@ -30,6 +30,7 @@ from supervisor.core.phases import (
     Policy,
     ServerState,
 )
+from supervisor.logs import about
 
 logger = logging.getLogger(__name__)
 
@@ -147,7 +148,7 @@ class ServerActor:
                 self._publish(Transition(self.name, before, result.state, result.reason, now, end))
         except Exception:
             # One server's bug is not another's: its deadlines still pass, so it is killed or tried again.
-            logger.exception("%s: cannot carry out what follows %s", self.name, event)
+            logger.exception("%s: cannot carry out what follows %s", self.name, event, extra=about(self.name))
         if type(before.phase) is not type(result.state.phase):
             self._changed.set()
             self._changed = anyio.Event()
@@ -170,6 +171,8 @@ class ServerActor:
         try:
             end = await run.live(self.post)
         except Exception as exc:
-            logger.exception("%s: run %d failed in a way nobody thought of", self.name, number)
+            logger.exception(
+                "%s: run %d failed in a way nobody thought of", self.name, number, extra=about(self.name)
+            )
             end = End(f"{type(exc).__name__}: {exc}")
         self.post(Ended(number, end))

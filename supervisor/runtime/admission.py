@@ -7,7 +7,7 @@ the desk delays the others by one call and not by its queue.
 
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 
 import anyio
@@ -16,6 +16,7 @@ import msgspec
 from supervisor.core.counters import UNKNOWN, CallTally
 from supervisor.core.latency import Latencies
 from supervisor.errors import Busy, Outcome, ServerUnavailable, SupervisorError
+from supervisor.logs import about
 from supervisor.runtime.calls import Call, Deadlines
 from supervisor.runtime.session import Session
 from supervisor.runtime.wire import NotSent
@@ -109,6 +110,8 @@ class ServerDesk:
         self._tokens: dict[int, Call] = {}
         self._last_token = 0
         self._used_at = 0.0
+        self.expired_at: float | None = None
+        """When a call that was sent last ran out of time."""
         self._emptied: anyio.Event | None = None
 
     @property
@@ -125,6 +128,11 @@ class ServerDesk:
         """Seconds since the oldest call came that has not ended; 0 without any."""
         began = min((call.began for calls in (self._sent, self._waiting) for call in calls), default=None)
         return 0.0 if began is None else self._clock() - began
+
+    @property
+    def called_at(self) -> float | None:
+        """When the oldest call came that was sent and has not ended; None without one."""
+        return min((call.began for call in self._sent), default=None)
 
     @property
     def used_at(self) -> float:
@@ -151,6 +159,19 @@ class ServerDesk:
         self._session, self._closed = None, why
         for call in self._waiting.clear():
             call.fail(why())
+
+    def release(self) -> list[Call]:
+        """Let go of everything that waits, for another desk to adopt."""
+        return self._waiting.clear()
+
+    def adopt(self, calls: Iterable[Call]) -> None:
+        """Let calls wait here that waited for the server whose place this one takes."""
+        for call in calls:
+            call.move(self)
+            self._waiting.add(call)
+        if self._closed is not None:
+            self.close(self._closed)
+        self._pump()
 
     async def idle(self) -> None:
         """Wait until no call is under way."""
@@ -200,6 +221,8 @@ class ServerDesk:
         self.outcomes[outcome] += 1
         self._used_at = self._clock()
         self._deadlines.discard(call)
+        if outcome is Outcome.TIMED_OUT:
+            self.expired_at = self._used_at
         if call in self._sent:
             self._sent.discard(call)
         else:
@@ -212,7 +235,9 @@ class ServerDesk:
         if call.result_size is not None:
             self._tally.result(call.result_size, truncated=call.result_size > self.max_result_bytes)
         if logger.isEnabledFor(logging.DEBUG):
-            logger.debug("%s: %s: %s after %.3f s", self.server, call.request.name, outcome, took)
+            tool = call.request.name
+            extra = about(self.server, tool=tool, outcome=outcome)
+            logger.debug("%s: %s: %s after %.3f s", self.server, tool, outcome, took, extra=extra)
         if self._waiting.count:
             self._pump()
         elif self._emptied is not None and not self._sent:

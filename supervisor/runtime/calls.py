@@ -156,11 +156,16 @@ class Call:
             data["retryAfter"] = retry_after
         self.fail(ServerUnavailable(f"cannot call server {self._desk.server}: it {detail}", **data))
 
+    def move(self, desk: Desk) -> None:
+        """Wait at the desk of another server, which may have another tool of that name."""
+        self._desk, self.tool_json = desk, b""
+
     def expire(self, now: float) -> None:
         if self._over:
             return
         waited = f"{now - self.began:.1f} s"
-        if self._wire is None:
+        if not self._has_left():
+            self._abandon("timed out")
             sentence = f"cannot wait any longer for {self.request.name}: not sent within {waited}"
             self.fail(TimedOut(sentence, **self._desk.account(Outcome.NOT_SENT)))
         else:
@@ -194,8 +199,12 @@ class Call:
         self._over = True
         self._desk.ended(self, outcome)
 
+    def _has_left(self) -> bool:
+        return self._wire is not None and self._wire.has_left(self._number)
+
     def _abandon(self, reason: str) -> None:
-        if self._wire is not None and self._wire.forget(self._number):
+        left = self._has_left()
+        if self._wire is not None and self._wire.forget(self._number) and left:
             params = {"requestId": self._number, "reason": reason}
             self._wire.notify("notifications/cancelled", msgspec.json.encode(params))
 

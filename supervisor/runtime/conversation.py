@@ -18,6 +18,8 @@ from supervisor.core.framing import Framing
 from supervisor.core.jsonrpc import Message
 from supervisor.core.phases import End
 from supervisor.core.ringlog import RingLog
+from supervisor.logs import about
+from supervisor.runtime.liveness import Vigil
 from supervisor.runtime.pipes import ChildInput, connected
 from supervisor.runtime.process import Pipes
 from supervisor.runtime.session import Limits, Session, SessionFailed, WireLost
@@ -40,14 +42,18 @@ class Dialect:
     framing: Framing = "newline"
     max_line_bytes: int = 64 * 1024 * 1024
     limits: Limits = field(default_factory=Limits)
+    roots: tuple[str, ...] | None = None
+    """What the server is told to work in; None is nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Whom to tell what the server says."""
+    """Whom to tell what the server says, and who watches over it."""
 
     on_tools: Callable[[list[msgspec.Raw]], None]
     on_progress: Callable[[msgspec.Raw], None]
+    vigil: Vigil = field(default_factory=Vigil)
+    """How closely the server is watched."""
 
 
 class Conversation:
@@ -62,13 +68,17 @@ class Conversation:
             on_noise=self._on_noise,
             on_broken=self._on_broken,
         )
-        self.session = Session(self.wire, dialect.protocol, dialect.limits, listener.on_progress)
+        self.session = Session(
+            self.wire, dialect.protocol, dialect.limits, listener.on_progress, dialect.roots
+        )
         self._stdin: ChildInput | None = None
         self._stdout_ended = anyio.Event()
         self._broken = anyio.Event()
         self._why = ""
         self.heard = False
         """Whether the server has said anything at all."""
+        self.heard_at = 0.0
+        """When it last did, by the loop's clock."""
         self.noise = 0
         """Lines on standard output that were no message."""
         self.timeline: list[tuple[str, float]] = []
@@ -130,6 +140,7 @@ class Conversation:
         self.timeline.append((what, time.time()))
 
     def _on_stdout(self, chunk: bytes) -> None:
+        self.heard_at = time.monotonic()
         if not self.heard:
             self.heard = True
             self.mark("heard")
@@ -139,7 +150,7 @@ class Conversation:
         lines = self._log.feed(chunk, now=time.time())
         if logger.isEnabledFor(logging.DEBUG):
             for line in lines:
-                logger.debug("%s: stderr: %s", self._server, line.text)
+                logger.debug("%s: stderr: %s", self._server, line.text, extra=about(self._server))
 
     def _on_stdout_end(self) -> None:
         self._stdout_ended.set()
@@ -159,9 +170,10 @@ class Conversation:
     def _on_noise(self, line: bytes) -> None:
         self.noise += 1
         if self.noise <= _NOISE_SHOWN:
-            self._log.feed(b"(on stdout, not MCP) " + line[:500] + b"\n", now=time.time())
+            self._log.add_line(b"(on stdout, not MCP) " + line[:500], now=time.time())
         if self.noise == 1:
-            logger.warning("%s: writes lines to stdout that are not MCP; they are skipped", self._server)
+            said = "%s: writes lines to stdout that are not MCP; they are skipped"
+            logger.warning(said, self._server, extra=about(self._server))
 
 
 async def follow_changes(
@@ -176,6 +188,7 @@ async def follow_changes(
         except WireLost:
             return
         except SessionFailed as exc:
-            logger.warning("%s: keeping its old tool list: %s", server, exc)
+            logger.warning("%s: keeping its old tool list: %s", server, exc, extra=about(server))
         except TimeoutError:
-            logger.warning("%s: keeping its old tool list: a new one did not come in time", server)
+            said = "%s: keeping its old tool list: a new one did not come in time"
+            logger.warning(said, server, extra=about(server))

@@ -7,6 +7,7 @@ the one or the other. What is shown of a change never holds the value of a varia
 
 import difflib
 import fcntl
+import io
 import os
 import secrets
 import stat
@@ -107,8 +108,13 @@ def _problems(content: bytes, path: Path) -> set[str]:
 
 
 def _difference(path: Path, before: str, after: str) -> str:
-    old, new = (concealed(text).splitlines(keepends=True) for text in (before, after))
-    return "".join(difflib.unified_diff(old, new, str(path), str(path)))
+    old, new = (list(io.StringIO(concealed(text), newline="\n")) for text in (before, after))
+    return "".join(map(_whole_line, difflib.unified_diff(old, new, str(path), str(path))))
+
+
+def _whole_line(line: str) -> str:
+    """The line of a difference with an end, and as `diff` says it, where the file had none."""
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from supervisor.core.agents import Agent, selection
-from supervisor.core.catalog import Catalog, Generations, LeftOut, Route, Shelf
+from supervisor.core.catalog import Catalog, Generations, Route, Shelf
 from supervisor.core.counters import Counters
 from supervisor.core.naming import public_name
 from supervisor.core.phases import (
@@ -32,8 +32,9 @@ from supervisor.core.phases import (
     Wanted,
 )
 from supervisor.core.servers import BadServer, Loaded, ServerSpec
-from supervisor.core.view import ServerDetail, ServerView, phase_word
+from supervisor.core.view import ServerDetail, ServerView, phase_word, shown
 from supervisor.errors import Outcome, RefusedByPolicy, ServerUnavailable, UnknownServer, UnknownTool
+from supervisor.logs import about
 from supervisor.runtime.actor import Transition
 from supervisor.runtime.bus import Bus, LogEvent, TransitionEvent
 from supervisor.runtime.calls import Call, CallRequest, Deadlines, Reply
@@ -60,7 +61,7 @@ class Fleet:
         self._bus = bus
         self._deadlines = Deadlines()
         self._tasks: TaskGroup | None = None
-        self._retiring: set[Member] = set()
+        self.retiring: set[Member] = set()
         self.counters = Counters()
         self.agents: Mapping[str, Agent] = loaded.agents
         self.members: dict[str, Member] = {}
@@ -116,7 +117,7 @@ class Fleet:
     def retire(self, member: Member) -> None:
         """Let a member that is no longer wanted finish its calls, then stop it; nobody waits for that."""
         assert self._tasks is not None
-        self._retiring.add(member)
+        self.retiring.add(member)
         self._tasks.start_soon(self._retire, member, name=f"retirement of {member.name}")
 
     async def _retire(self, member: Member) -> None:
@@ -124,7 +125,7 @@ class Fleet:
         await member.actor.tell(StopRequested())
         await member.actor.reach(Stopped)
         member.scope.cancel()
-        self._retiring.discard(member)
+        self.retiring.discard(member)
 
     def start(self) -> None:
         """Ask every enabled server to come up; they do so in parallel."""
@@ -136,8 +137,9 @@ class Fleet:
         if member.enabled:
             self._awaited.add(member.name)
             member.actor.post(StartRequested())
-            # A lazy server that nobody has seen yet is started once, to learn its tools.
-            member.actor.post(Wanted())
+            if member.shelf is None:
+                # A lazy server that nobody has seen yet is started once, to learn its tools.
+                member.actor.post(Wanted())
 
     async def stop(self) -> None:
         """Stop every server, in parallel, and wait until all are gone."""
@@ -154,7 +156,7 @@ class Fleet:
 
     def _everyone(self) -> list[Member]:
         """All members, those on their way out included."""
-        return [*self.members.values(), *self._retiring]
+        return [*self.members.values(), *self.retiring]
 
     # Commands; each answers when it is so.
 
@@ -215,7 +217,8 @@ class Fleet:
         return tuple(
             name
             for name, member in sorted(self.members.items())
-            if name in self._awaited or isinstance(member.actor.state.phase, Starting)
+            if member.offer is None
+            and (name in self._awaited or isinstance(member.actor.state.phase, Starting))
         )
 
     def member(self, name: str) -> Member:
@@ -366,7 +369,7 @@ class Fleet:
 
 
 def _log(member: Member, transition: Transition, phase: str, name: str) -> None:
-    extra = {"fields": {"server": member.name, "phase": phase, "run": transition.after.run}}
+    extra = about(member.name, phase=phase, run=transition.after.run)
     match transition.after.phase:
         case Unavailable():
             tail = " | ".join(line.text for line in member.log.tail(3))
@@ -394,14 +397,3 @@ def _check_approval(request: CallRequest, route: Route) -> None:
             server=route.server,
             outcome=Outcome.REJECTED,
         )
-
-
-def shown(entry: LeftOut) -> Mapping[str, str]:
-    """A tool that was left out, in the shape of the control API."""
-    return {
-        "server": entry.server,
-        "tool": entry.tool,
-        "name": entry.public_name,
-        "cause": entry.cause,
-        "reason": entry.reason,
-    }

@@ -10,12 +10,13 @@ from dataclasses import dataclass, field, replace
 
 import anyio
 
-from supervisor.core.phases import End, Event, Lost, Opened
+from supervisor.core.phases import End, Event, Lost, Opened, Unhealthy
 from supervisor.core.ringlog import RingLog
 from supervisor.runtime.certificates import CannotTrust
 from supervisor.runtime.conversation import Dialect, Listener
 from supervisor.runtime.httpdoor import Patience, Site, open_door
 from supervisor.runtime.httptalk import HttpTalk
+from supervisor.runtime.liveness import Subject, Watch
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.session import SessionFailed, WireLost
 
@@ -41,6 +42,7 @@ class HttpRun:
         self._number, self._remote, self._memory = number, remote, memory
         self._scope = anyio.CancelScope()
         self._opened = False
+        self._vigil = listener.vigil
         self.talk = HttpTalk(remote.site.server, remote.dialect, listener, log)
 
     async def live(self, report: Callable[[Event], None]) -> End:
@@ -90,4 +92,12 @@ class HttpRun:
             self._memory.remember_no_probe(fingerprint)
         self._opened = True
         report(Opened(self._number))
-        await self.talk.stay()
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(self.talk.stay)
+            await self._watch(report)
+
+    async def _watch(self, report: Callable[[Event], None]) -> None:
+        """A server that answers nothing is unhealthy, though connections to it may come about."""
+        wire, session = self.talk.wire, self.talk.session
+        subject = Subject(lambda: wire.heard_at, session.probe, answers=session.modern)
+        report(Unhealthy(self._number, await Watch(self._vigil, subject).death()))

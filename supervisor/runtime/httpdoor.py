@@ -106,7 +106,7 @@ class Reply:
         if packed not in ("identity", "gzip"):
             raise CutOff(f"packed its answer as {packed[:40]}, though only gzip was offered")
         gunzip = Gunzip() if packed == "gzip" else None
-        with _told_apart(_Sending(left=True)):
+        with _told_apart(Sending(left=True)):
             async for chunk in self._response.aiter_raw():
                 if gunzip is None:
                     yield chunk
@@ -134,8 +134,8 @@ class Reply:
 
 
 @dataclass(slots=True)
-class _Sending:
-    """Whether a request has left."""
+class Sending:
+    """Whether a request has left: not while its connection is awaited or made."""
 
     left: bool = False
 
@@ -175,16 +175,17 @@ class Door:
         *,
         wait: float | None,
         idle: float | None,
+        sending: Sending | None = None,
     ) -> AsyncGenerator[Reply]:
         """Send a request; its answer's headers have come within `wait` seconds, its body may take longer.
 
-        `idle` bounds the silence between two pieces of the body. None is no bound.
+        `idle` bounds the silence between two pieces of the body. None is no bound. `sending` is kept true.
 
         Raises:
             NotSent: the request did not leave, or was not looked at where it arrived.
             CutOff: it left, and no answer came.
         """
-        sending = _Sending()
+        sending = Sending() if sending is None else sending
         with _told_apart(sending):
             with anyio.fail_after(wait):
                 response = await self._send(method, headers, body, idle, sending)
@@ -195,7 +196,7 @@ class Door:
                 await response.aclose()
 
     async def _send(
-        self, method: str, headers: Mapping[str, str], body: bytes, idle: float | None, sending: _Sending
+        self, method: str, headers: Mapping[str, str], body: bytes, idle: float | None, sending: Sending
     ) -> "httpx2.Response":
         url: str | httpx2.URL = self._url
         length = {"content-length": str(len(body))} if body else {}
@@ -252,7 +253,7 @@ async def open_door(site: Site, patience: Patience, *, limit: int) -> AsyncGener
             await client.aclose()
 
 
-async def _leaving(body: bytes, sending: _Sending) -> AsyncGenerator[bytes]:
+async def _leaving(body: bytes, sending: Sending) -> AsyncGenerator[bytes]:
     """The body, asked for when the headers have been written; without it nobody can act on a request."""
     sending.left = True
     yield body
@@ -281,7 +282,7 @@ def _within_origin(response: "httpx2.Response") -> "httpx2.URL":
 
 
 @contextlib.contextmanager
-def _told_apart(sending: _Sending) -> Generator[None]:
+def _told_apart(sending: Sending) -> Generator[None]:
     """Turn what the library and the clock raise into what is known of the request."""
     import httpx2
 
@@ -299,7 +300,7 @@ def _told_apart(sending: _Sending) -> Generator[None]:
         _fail(sending, f"broke the connection off ({_cause(exc)})", exc)
 
 
-def _fail(sending: _Sending, detail: str, cause: Exception) -> NoReturn:
+def _fail(sending: Sending, detail: str, cause: Exception) -> NoReturn:
     raise (CutOff if sending.left else NotSent)(detail) from cause
 
 

@@ -8,14 +8,14 @@ waits for what, and what a failure means for others, is the wire's.
 import contextlib
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
 from supervisor.core.jsonrpc import request_line
 from supervisor.core.letterhead import SESSION, Letterhead
 from supervisor.core.sse import EventParser
-from supervisor.runtime.httpdoor import CutOff, Door, Reply
+from supervisor.runtime.httpdoor import CutOff, Door, Reply, Sending
 from supervisor.runtime.httpstatus import Refusal, failure
 from supervisor.runtime.wire import NotSent, one_line
 
@@ -42,6 +42,7 @@ class Letter:
     params: bytes
     take: Callable[[bytes], None]
     answered: bool = False
+    sending: Sending = field(default_factory=Sending)
 
 
 class NotResumed(CutOff):
@@ -113,7 +114,8 @@ class Mail:
         line = request_line(letter.number, letter.method, letter.params)
         lasting = letter.method == _SUBSCRIPTION
         wait, idle = (self.patience.answer, self.patience.idle) if lasting else (None, None)
-        async with self._door.exchange("POST", headers, line, wait=wait, idle=idle) as reply:
+        sending = letter.sending
+        async with self._door.exchange("POST", headers, line, wait=wait, idle=idle, sending=sending) as reply:
             if not reply.is_success:
                 raise await failure(reply, letter.method, in_session=SESSION in headers)
             if letter.method == "initialize":

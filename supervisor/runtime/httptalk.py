@@ -16,6 +16,7 @@ from supervisor.core.jsonrpc import Message, read_fault
 from supervisor.core.phases import End
 from supervisor.core.ringlog import RingLog
 from supervisor.errors import METHOD_NOT_FOUND
+from supervisor.logs import about
 from supervisor.runtime.conversation import Dialect, Listener, follow_changes
 from supervisor.runtime.httpdoor import CutOff
 from supervisor.runtime.httpstatus import Refusal
@@ -75,11 +76,12 @@ class HttpTalk:
     def __init__(self, server: str, dialect: Dialect, listener: Listener, log: RingLog) -> None:
         self._server, self._listener, self._log = server, listener, log
         self.wire = HttpWire(self, limit=dialect.max_line_bytes)
-        self.session = Session(self.wire, dialect.protocol, dialect.limits, listener.on_progress)
+        self.session = Session(
+            self.wire, dialect.protocol, dialect.limits, listener.on_progress, dialect.roots
+        )
         self.end: End | None = None
         self._over = anyio.Event()
         self._doubted = anyio.Event()
-        self._listened = False
         self.noise = 0
         """Messages that nobody could use."""
         self.timeline: list[tuple[str, float]] = []
@@ -128,9 +130,10 @@ class HttpTalk:
     def on_noise(self, line: bytes) -> None:
         self.noise += 1
         if self.noise <= _NOISE_SHOWN:
-            self._log.feed(b"(not MCP) " + line[:500] + b"\n", now=time.time())
+            self._log.add_line(b"(not MCP) " + line[:500], now=time.time())
         if self.noise == 1:
-            logger.warning("%s: sends messages that are not MCP, or that nobody asked for", self._server)
+            said = "%s: sends messages that are not MCP, or that nobody asked for"
+            logger.warning(said, self._server, extra=about(self._server))
 
     def fail(self, end: End) -> None:
         """The first reason counts."""
@@ -143,7 +146,7 @@ class HttpTalk:
         self._doubted.set()
 
     async def renew(self) -> None:
-        logger.info("%s: forgot the session; greeting it anew", self._server)
+        logger.info("%s: forgot the session; greeting it anew", self._server, extra=about(self._server))
         try:
             await self.session.negotiate(probe=False)
         except (SessionFailed, WireLost) as exc:
@@ -183,7 +186,7 @@ class HttpTalk:
                 tool = msgspec.json.decode(definition, type=_Tool)
                 marks[tool.name] = routing.marks(tool.input_schema)
             except routing.BadMark as exc:
-                logger.warning("%s: leaving out a tool: %s", self._server, exc)
+                logger.warning("%s: leaving out a tool: %s", self._server, exc, extra=about(self._server))
                 continue
             except msgspec.DecodeError:
                 pass  # whoever reads the whole definition says what is wrong with it
@@ -235,10 +238,8 @@ class HttpTalk:
                 return _DELAY
 
     def _on_listening(self) -> None:
-        """The stream is open; what was said while it was not is learnt by listing anew."""
-        if self._listened:
-            self.session.receive(_CHANGED)
-        self._listened = True
+        """The stream is open; what was said while it was not, since the first listing too, is learnt anew."""
+        self.session.receive(_CHANGED)
 
     # Evidence that the server still lives.
 

@@ -96,6 +96,8 @@ class HttpWire:
         self._greeted.set()
         self._renewing = anyio.Lock()
         self._paused_until = 0.0
+        self.heard_at = 0.0
+        """When the server last said anything, by the loop's clock."""
 
     @contextlib.asynccontextmanager
     async def through(self, door: Door) -> AsyncGenerator[None]:
@@ -143,6 +145,10 @@ class HttpWire:
     def answer(self, line: bytes) -> None:
         self._post_aside(line, anyio.Event())
 
+    def has_left(self, number: int) -> bool:
+        asked = self._under_way.get(number)
+        return asked is None or asked.letter.sending.left
+
     def forget(self, number: int) -> bool:
         asked = self._take(number)
         if asked is None:
@@ -161,7 +167,10 @@ class HttpWire:
         self.close(end)
         for asked in list(self._under_way.values()):
             asked.scope.cancel()
-            self._finish(asked, lambda waiting: waiting.lost(end))
+            if asked.letter.sending.left:
+                self._finish(asked, lambda waiting: waiting.lost(end))
+            else:
+                self._finish(asked, lambda waiting: waiting.not_sent(end.detail))
 
     async def drained(self) -> None:
         """Wait until no call is under way."""
@@ -234,6 +243,7 @@ class HttpWire:
         try:
             await mail.post(letter)
         except SessionGone:
+            letter.sending.left = False
             await self._renewed(session)
             await self._greeted.wait()
             await mail.post(letter)
@@ -246,6 +256,7 @@ class HttpWire:
 
     def _receive(self, number: int, line: bytes) -> None:
         """Take a message that came in answer to this request; an answer to another has no business there."""
+        self.heard_at = anyio.current_time()
         message = read_message(line)
         if message is None:
             self._owner.on_noise(line)

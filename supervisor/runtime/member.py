@@ -4,7 +4,6 @@ Everything that is known about a server at run time is here, in one place, so th
 catalog speak of the same thing. Its state is the actor's; this module reads it and never writes it.
 """
 
-import logging
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -14,13 +13,12 @@ from typing import Any, assert_never
 import anyio
 import msgspec
 
-from supervisor.core.catalog import Shelf, parse_tools
+from supervisor.core.catalog import Shelf
 from supervisor.core.counters import Counters
 from supervisor.core.framing import Framing
 from supervisor.core.phases import (
     Backoff,
     Goal,
-    Idle,
     Killing,
     Phase,
     Policy,
@@ -43,12 +41,12 @@ from supervisor.runtime.calls import Call, Deadlines
 from supervisor.runtime.conversation import Dialect, Listener
 from supervisor.runtime.http import HttpRun, Remote
 from supervisor.runtime.httpdoor import Site
+from supervisor.runtime.liveness import Vigil
+from supervisor.runtime.offering import Offering
 from supervisor.runtime.process import Command
 from supervisor.runtime.runs import HopelessRun, TalkingRun
 from supervisor.runtime.stdio import Host, Program, StdioRun
 from supervisor.runtime.usage import usage
-
-logger = logging.getLogger(__name__)
 
 STDERR_SHOWN = 10
 ENDS_KEPT = 10
@@ -86,8 +84,7 @@ class Member:
             self._transitioned,
             used_at=lambda: self.desk.used_at,
         )
-        self.shelf: Shelf | None = None
-        """What it listed last; kept when it is gone, to tell a lost tool from one that never was."""
+        self._offering = Offering(spec, shared.host.memory.tools, self.redact)
         self.ends: deque[ExitView] = deque(maxlen=ENDS_KEPT)
         self.scope = anyio.CancelScope()
         """Around the actor's task; cancelled when the member is gone for good."""
@@ -104,6 +101,11 @@ class Member:
             tally=shared.counters.server(self.name).calls,
         )
         self.desk.close(self.unavailable)
+        self._vigil = Vigil(
+            None if self.entry is None else self.entry.health_interval,
+            called_at=lambda: self.desk.called_at,
+            expired_at=lambda: self.desk.expired_at,
+        )
 
     # What it is.
 
@@ -129,7 +131,7 @@ class Member:
     @property
     def prefix(self) -> str:
         """How the public names of its tools begin."""
-        return self.name if self.entry is None or self.entry.prefix is None else self.entry.prefix
+        return self._offering.prefix
 
     @property
     def ready(self) -> bool:
@@ -137,8 +139,13 @@ class Member:
 
     @property
     def offer(self) -> Shelf | None:
-        """What may be called now: what it listed, while it is ready or waits for a call."""
-        return self.shelf if isinstance(self.actor.state.phase, Ready | Idle) else None
+        """What may be called now."""
+        return self._offering.offer
+
+    @property
+    def shelf(self) -> Shelf | None:
+        """What it listed last, whether or not it can be called now."""
+        return self._offering.shelf
 
     @property
     def pid(self) -> int | None:
@@ -174,12 +181,12 @@ class Member:
                 return HopelessRun("bad config: " + "; ".join(map(str, problems)))
             case ServerSpec(trouble=str() as trouble):
                 return HopelessRun(trouble)
-            case ServerSpec(target=Launch() as launch, entry=entry):
-                program = Program(self.name, self._command(launch), self._dialect(entry))
+            case ServerSpec(target=Launch() as launch) as spec:
+                program = Program(self.name, self._command(launch), self._dialect(spec))
                 self._run = StdioRun(number, program, self._shared.host, self.log, self._listener)
                 return self._run
-            case ServerSpec(target=Endpoint() as endpoint, entry=entry):
-                remote = Remote(self._site(endpoint), self._dialect(entry))
+            case ServerSpec(target=Endpoint() as endpoint) as spec:
+                remote = Remote(self._site(endpoint), self._dialect(spec))
                 self._run = HttpRun(number, remote, self._shared.host.memory, self.log, self._listener)
                 return self._run
             case ServerSpec():
@@ -195,13 +202,15 @@ class Member:
         headers = {name: text.value for name, text in endpoint.headers.items()}
         return Site(self.name, endpoint.url.value, headers, endpoint.ca_file)
 
-    def _dialect(self, entry: Entry) -> Dialect:
+    def _dialect(self, spec: ServerSpec) -> Dialect:
+        entry = spec.entry
         framing: Framing = entry.framing if isinstance(entry, StdioEntry) else "newline"
-        return Dialect(entry.protocol, framing, self._shared.max_line_bytes)
+        roots = None if spec.roots is None else tuple(root.value for root in spec.roots)
+        return Dialect(entry.protocol, framing, self._shared.max_line_bytes, roots=roots)
 
     @property
     def _listener(self) -> Listener:
-        return Listener(self._on_tools, self.desk.progressed)
+        return Listener(self._on_tools, self.desk.progressed, self._vigil)
 
     def _transitioned(self, transition: Transition) -> None:
         reason = self.redact(transition.reason)
@@ -211,6 +220,7 @@ class Member:
             # That it ended by our own signal says little; why we sent it says it all.
             stopped = f"{before.detail}; " if isinstance(before, Stopping | Killing) else ""
             self.ends.append(ExitView(self.redact(stopped + end.detail), self._since, end.code, end.signal))
+        self._offering.moved(transition.before.phase, transition.after.phase)
         self._shared.publish(self, replace(transition, reason=reason))
         self._serve_calls(transition.after.phase, transition.before.phase)
 
@@ -218,11 +228,7 @@ class Member:
         self._shared.log_line(self, line.at, line.text)
 
     def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
-        tools, bad = parse_tools(definitions)
-        only = None if self.entry is None else self.entry.tools
-        self.shelf = Shelf(self.name, self.prefix, tools, only, bad)
-        for each in bad:
-            logger.warning("%s: %s (%s)", self.name, each.reason, each.name or f"tool {each.position}")
+        self._offering.listed(definitions)
         self._shared.tools_changed(self)
 
     async def run(self) -> None:
@@ -235,11 +241,12 @@ class Member:
         self.spec = spec
         self.actor.policy = _policy(spec)
         self.desk.terms = _terms(spec)
+        self._vigil.tune(spec.entry.health_interval)
         self.actor.post(Retuned(self.desk.used_at))
         if not self.enabled:
             self.reason = self._reason_of_rest()
+        self._offering.retune(spec)
         if self.shelf is not None:
-            self.shelf = Shelf(self.name, self.prefix, self.shelf.tools, spec.entry.tools, self.shelf.bad)
             self._shared.tools_changed(self)
 
     async def drain(self) -> None:
@@ -338,6 +345,7 @@ class Member:
             "run": state.run,
             "restarts": max(state.run - 1, 0),
             "tools": tools,
+            "remembered": self._offering.remembered,
             "pending": self.desk.pending,
             "source": self.spec.source,
             "shadows": self.spec.shadows,

@@ -6,10 +6,11 @@ logged and lived with.
 
 import json
 import logging
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
+
+from supervisor.runtime.knowntools import KnownTools, replace_file
 
 logger = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ class Memory:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._facts: dict[str, Any] = self._read()
+        self.tools = KnownTools(None if path is None else path.with_name("tools"))
 
     def cannot_take_a_probe(self, fingerprint: str) -> bool:
         """Whether a server with this launch once died of, or ignored, `server/discover`."""
@@ -75,10 +77,7 @@ class Memory:
     def _write(self) -> None:
         if self._path is None:
             return
-        fresh = self._path.with_suffix(".new")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fresh.write_text(json.dumps(self._facts, indent=1), encoding="utf-8")
-            os.replace(fresh, self._path)  # noqa: PTH105 - the atomic one
+            replace_file(self._path, json.dumps(self._facts, indent=1).encode())
         except OSError as exc:
             logger.warning("cannot write %s, so this is forgotten at the next start: %s", self._path, exc)

@@ -25,7 +25,6 @@ from supervisor.core.phases import End
 from supervisor.runtime import proctable
 from supervisor.runtime.census import Census
 
-
 _PIPE_BYTES = 1024 * 1024
 
 
@@ -150,6 +149,11 @@ class Child:
             await anyio.wait_readable(self._pidfd)
             self._status = self._peek()
         return self._status
+
+    @property
+    def has_exited(self) -> bool:
+        """Whether the leader has exited, although nobody may have been told yet."""
+        return self._status is not None or self._peek() is not None
 
     def _peek(self) -> End | None:
         found = os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -1,26 +1,29 @@
 """Reading the configuration again and making it so, without anyone noticing who is not concerned.
 
-One task does all reloads, one after the other, so that nobody who asks for one can leave it half done.
-Those who ask while one runs share the next. Everything is parsed before anything is done; a file that
-cannot be used, or is suddenly gone, changes nothing. A server whose launch changed is replaced
-make-before-break: the new one is ready and listed before the old one stops taking calls, and if the new
-one fails, the old one stays.
+Everything is parsed before anything is done; a file that cannot be used, or is suddenly gone, changes
+nothing. Each server that differs is changed in a task of its own (`runtime.change`), so that a slow start
+delays nobody else, and a reload that comes meanwhile turns only those changes round which it does not want:
+the last state wins. Who asks again for what is under way shares its answer. Whoever leaves, nothing is left
+half done.
 """
 
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 
 import anyio
+from anyio.abc import TaskGroup
 
-from supervisor.core.phases import Backoff, Idle, Ready, Stopped, StopRequested, Unavailable
-from supervisor.core.plan import Kind, diff
+from supervisor.core.plan import Kind, Spec, change, diff
 from supervisor.core.problems import Problem
-from supervisor.core.servers import BadServer, Loaded, ServerSpec
+from supervisor.core.servers import Loaded
 from supervisor.core.spec import SupervisorSettings
 from supervisor.errors import BadConfig, SupervisorError
+from supervisor.logs import about
 from supervisor.runtime.bus import Bus, ReloadEvent
+from supervisor.runtime.change import OK, Change
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.member import Member
 
@@ -28,6 +31,8 @@ logger = logging.getLogger(__name__)
 
 _FIXED = ("socket", "http", "max_line_bytes")
 """Settings that only a new daemon takes up."""
+_INTERNAL = "cannot finish the reload: an internal error, see the log"
+_STOPPING = "cannot reload: the daemon is stopping; its next start reads the files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,21 +45,31 @@ class Reloaded:
     problems: tuple[str, ...]
 
 
+Answer = Callable[[], Reloaded]
+"""Answers or raises, for each who waits."""
+
+
 @dataclass(slots=True, eq=False)
 class _Round:
     """One reload, and everybody who waits for it."""
 
     asked: anyio.Event = field(default_factory=anyio.Event)
+    begun: anyio.Event = field(default_factory=anyio.Event)
+    """The files were read, and everything that follows from them is under way."""
     done: anyio.Event = field(default_factory=anyio.Event)
-    outcome: Callable[[], Reloaded] | None = None
-    """Answers or raises, for each who waits; None when the daemon stopped first."""
+    answer: Answer | None = None
+    """None until it is done, and then still when the daemon stopped first."""
+
+    def end(self) -> None:
+        self.begun.set()
+        self.done.set()
 
     async def result(self) -> Reloaded:
         self.asked.set()
         await self.done.wait()
-        if self.outcome is None:
-            raise SupervisorError("cannot reload: the daemon is stopping; its next start reads the files")
-        return self.outcome()
+        if self.answer is None:
+            raise SupervisorError(_STOPPING)
+        return self.answer()
 
 
 class Reloader:
@@ -68,21 +83,28 @@ class Reloader:
         """What was wrong with the files when they were last read and could not be used."""
         self.seen: Mapping[str, str] = loaded.read
         """Every file of the last reading, good or bad, with the fingerprint of what was there."""
+        self.announced: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Entered for as long as a reload lasts."""
         self._next = _Round()
+        self._latest: _Round | None = None
+        """The one that brings the fleet to `loaded`, if any does."""
+        self._changes: dict[str, Change] = {}
+        """Those under way."""
+        self._failed: dict[str, str] = {}
+        """How the last change of a server ended that failed."""
 
     async def run(self) -> None:
         """Reload whenever somebody asks for it, until cancelled."""
-        current = self._next
         try:
-            while True:
-                await current.asked.wait()
-                self._next = _Round()
-                current.outcome = await self._outcome_of_reload()
-                current.done.set()
-                current = self._next
+            async with anyio.create_task_group() as tasks:
+                while True:
+                    await self._next.asked.wait()
+                    current, self._next = self._next, _Round()
+                    tasks.start_soon(self._serve, current, tasks)
         finally:
-            current.done.set()
-            self._next.done.set()
+            self._next.end()
+
+    # Asking.
 
     async def reload(self, *, dry_run: bool = False) -> Reloaded:
         """Read the files and apply them; answers when that is done.
@@ -92,6 +114,32 @@ class Reloader:
         """
         return self._planned() if dry_run else await self._next.result()
 
+    async def begin(self) -> None:
+        """Read the files and begin to apply them; returns when that is under way. Raises as `reload`."""
+        current = self._next
+        current.asked.set()
+        await current.begun.wait()
+        if current.answer is not None:
+            current.answer()
+
+    async def settle(self, server: str) -> None:
+        """Read the files and apply them, and wait for what that does to this server. Raises as `reload`."""
+        await self.begin()
+        if server in self._changes:
+            await _result(self._changes[server])
+
+    @property
+    def behind(self) -> dict[str, str]:
+        """The servers that do not run as the configuration says, because that failed, with the reason."""
+        return {
+            name: reason
+            for name, reason in self._failed.items()
+            if (member := self._fleet.members.get(name)) is not None
+            and change(member.spec, self.loaded.servers.get(name)) != "unchanged"
+        }
+
+    # Looking.
+
     def _planned(self) -> Reloaded:
         loaded = self._read()
         problems = self._unusable(loaded)
@@ -99,23 +147,13 @@ class Reloader:
             raise _refusal(problems)
         return Reloaded(self._plan(loaded), {}, tuple(map(str, loaded.problems)))
 
-    async def _outcome_of_reload(self) -> Callable[[], Reloaded]:
-        try:
-            loaded = self._read()
-            self.seen = loaded.read
-            refused = self._unusable(loaded)
-            if refused:
-                self._refuse(refused)
-                return lambda: _raise(_refusal(refused))
-            done = await self._take_over(loaded)
-        except Exception:  # the boundary: a bug in a reload costs that reload, not the daemon
-            logger.exception("cannot finish the reload")
-            sentence = "cannot finish the reload: an internal error, see the log"
-            return lambda: _raise(SupervisorError(sentence))
-        return lambda: done
-
     def _plan(self, loaded: Loaded) -> dict[str, Kind]:
-        return diff({name: member.spec for name, member in self._fleet.members.items()}, loaded.servers)
+        """What has to be done, or is being done, to each server."""
+        plan = diff({name: member.spec for name, member in self._fleet.members.items()}, loaded.servers)
+        for each in self._changes.values():
+            if each.leads_to(loaded.servers.get(each.name)):
+                plan[each.name] = each.kind
+        return plan
 
     def _unusable(self, loaded: Loaded) -> tuple[str, ...]:
         """Why nothing of this may be applied; empty when it may."""
@@ -126,26 +164,60 @@ class Reloader:
         gone = [file.path for file in loaded.files if file.path in there and not file.found]
         return tuple(str(Problem(path, "", reason)) for path in gone)
 
+    # Doing.
+
+    async def _serve(self, current: _Round, tasks: TaskGroup) -> None:
+        try:
+            with self.announced():
+                current.answer = await self._answer(current, tasks)
+        finally:
+            current.end()
+
+    async def _answer(self, current: _Round, tasks: TaskGroup) -> Answer | None:
+        try:
+            loaded = self._read()
+            self.seen = loaded.read
+            refused = self._unusable(loaded)
+            if refused:
+                self._refuse(refused)
+                return lambda: _raise(_refusal(refused))
+            latest = self._latest
+            if latest is not None and not latest.done.is_set() and loaded == self.loaded and not self.failure:
+                current.begun.set()
+                await latest.done.wait()
+                return latest.answer
+            self._latest = current
+            plan = self._take_over(loaded, tasks)
+            current.begun.set()
+            done = await self._outcome(plan, loaded)
+        except Exception:  # the boundary: a bug in a reload costs that reload, not the daemon
+            logger.exception("cannot finish the reload")
+            return lambda: _raise(SupervisorError(_INTERNAL))
+        return lambda: done
+
     def _refuse(self, problems: tuple[str, ...]) -> None:
         self.failure = problems
         self._bus.publish(ReloadEvent(time.time(), ok=False, plan={}, problems=problems))
         logger.error("reload refused, everything stays as it is: %s", "; ".join(problems))
 
-    async def _take_over(self, loaded: Loaded) -> Reloaded:
-        plan, problems = self._plan(loaded), tuple(map(str, loaded.problems))
+    def _take_over(self, loaded: Loaded, tasks: TaskGroup) -> dict[str, Kind]:
+        """Have everything changed that is not as wanted; returns what that is."""
+        plan = self._plan(loaded)
         _warn_of_fixed(self.loaded.settings, loaded.settings)
         self.loaded, self.failure = loaded, ()
-        results = await self._apply(plan, loaded)
-        failed = {name: result for name, result in results.items() if result != "ok"}
-        self._bus.publish(ReloadEvent(time.time(), not failed, dict(plan), problems))
-        changes = ", ".join(f"{kind} {name}" for name, kind in plan.items() if kind != "unchanged")
-        logger.info("reloaded: %s", changes or "nothing changed")
-        for name, result in failed.items():
-            logger.error("%s: reload failed: %s", name, result)
-        return Reloaded(plan, results, problems)
+        self._tune(loaded)
+        for name, kind in plan.items():
+            wanted = loaded.servers.get(name)
+            if name in self._changes:
+                self._changes[name].want(wanted, kind)
+            elif kind != "unchanged":
+                begun = Change(name, kind, wanted, fleet=self._fleet, new_member=self._new_member)
+                self._changes[name] = begun
+                tasks.start_soon(self._carry_out, begun, name=f"change of {name}")
+        return plan
 
-    async def _apply(self, plan: dict[str, Kind], loaded: Loaded) -> dict[str, str]:
-        results: dict[str, str] = {}
+    def _tune(self, loaded: Loaded) -> None:
+        """Take up what concerns all servers."""
         fleet, settings = self._fleet, loaded.settings
         fleet.agents = loaded.agents
         fleet.listing.separator, fleet.listing.policy = settings.tool_separator, settings.policy
@@ -153,79 +225,44 @@ class Reloader:
         for member in fleet.members.values():
             member.desk.max_result_bytes = settings.max_result_bytes
 
-        async def change(name: str, kind: Kind) -> None:
-            results[name] = await self._change(kind, fleet.members.get(name), loaded.servers.get(name))
-
-        async with anyio.create_task_group() as tg:
-            for name, kind in plan.items():
-                if kind != "unchanged":
-                    tg.start_soon(change, name, kind)
-        return dict(sorted(results.items()))
-
-    async def _change(self, kind: Kind, before: Member | None, after: ServerSpec | BadServer | None) -> str:
-        match kind:
-            case "retune":
-                assert before is not None
-                assert isinstance(after, ServerSpec)
-                before.retune(after)
-                return "ok"
-            case "replace":
-                assert before is not None
-                assert after is not None
-                return await self._replace(before, after)
-            case _:
-                return await self._exchange(before, after)
-
-    async def _exchange(self, before: Member | None, after: ServerSpec | BadServer | None) -> str:
-        """Put a server in the place of one that does not run, or of one that shall not run any more."""
-        if before is not None:
-            self._leave(before)
-        if after is None:
-            return "ok"
-        member = self._new_member(after)
-        self._fleet.members[member.name] = member
-        if not member.enabled:
-            return "ok"
-        self._fleet.begin(member)
-        return await self._outcome(member)
-
-    async def _replace(self, before: Member, after: ServerSpec | BadServer) -> str:
-        if isinstance(after, BadServer) or after.entry.exclusive or not before.ready:
-            if before.ready:
-                await before.drain()
-            await before.actor.tell(StopRequested())
-            await before.actor.reach(Stopped)
-            return await self._exchange(before, after)
-        member = self._new_member(after)
-        self._fleet.begin(member)
-        loser = member
-        try:
-            outcome = await self._outcome(member)
-            if outcome != "ok":
-                return f"{outcome}; the old run stays"
-            self._fleet.members[member.name] = member
-            self._fleet.listing.changed(f"{member.name}: replaced")
-            loser = before
-            return outcome
-        finally:
-            # Also when the daemon stops meanwhile: the fleet stops those who retire as well.
-            self._fleet.retire(loser)
-
-    def _new_member(self, spec: ServerSpec | BadServer) -> Member:
+    def _new_member(self, spec: Spec) -> Member:
         member = self._fleet.new_member(spec)
         member.desk.max_result_bytes = self.loaded.settings.max_result_bytes
         self._fleet.host(member)
         return member
 
-    def _leave(self, member: Member) -> None:
-        """Take a server out of the fleet; its calls under way may finish."""
-        del self._fleet.members[member.name]
-        self._fleet.listing.changed(f"{member.name}: removed")
-        self._fleet.retire(member)
+    async def _carry_out(self, begun: Change) -> None:
+        try:
+            await begun.run()
+        except Exception:  # the boundary: a bug at one server is not another's
+            logger.exception("%s: cannot be changed", begun.name, extra=about(begun.name))
+            begun.result = _INTERNAL
+        finally:
+            del self._changes[begun.name]
+        self._failed.pop(begun.name, None)
+        if begun.result not in {None, OK}:
+            self._failed[begun.name] = str(begun.result)
 
-    async def _outcome(self, member: Member) -> str:
-        state = await member.actor.reach(Ready, Idle, Unavailable, Backoff)
-        return "ok" if isinstance(state.phase, Ready | Idle) else member.reason
+    async def _outcome(self, plan: dict[str, Kind], loaded: Loaded) -> Reloaded:
+        """How everything ended that this reload has to do with."""
+        concerned = [self._changes[name] for name in plan if name in self._changes]
+        ended = {each.name: await _result(each) for each in concerned}
+        results = {name: result for name, result in ended.items() if plan[name] != "unchanged"}
+        failed = {name: result for name, result in results.items() if result != OK}
+        problems = tuple(map(str, loaded.problems))
+        self._bus.publish(ReloadEvent(time.time(), not failed, dict(plan), problems))
+        changes = ", ".join(f"{kind} {name}" for name, kind in plan.items() if kind != "unchanged")
+        logger.info("reloaded: %s", changes or "nothing changed")
+        for name, result in failed.items():
+            logger.error("%s: reload failed: %s", name, result, extra=about(name))
+        return Reloaded(plan, results, problems)
+
+
+async def _result(begun: Change) -> str:
+    await begun.done.wait()
+    if begun.result is None:
+        raise SupervisorError(_STOPPING)
+    return begun.result
 
 
 def _refusal(problems: tuple[str, ...]) -> BadConfig:

@@ -19,7 +19,7 @@ from supervisor.core.eras import Greeting, Protocol
 from supervisor.core.jsonrpc import Fault, Message, error_line, read_fault, result_line
 from supervisor.core.phases import End
 from supervisor.errors import METHOD_NOT_FOUND
-from supervisor.runtime.wire import NotSent, Wire
+from supervisor.runtime.wire import NotSent, Waiting, Wire
 
 logger = logging.getLogger(__name__)
 
@@ -104,6 +104,8 @@ class Session:
     protocol: Protocol = "auto"
     limits: Limits = field(default_factory=Limits)
     on_progress: Callable[[msgspec.Raw], None] = lambda _params: None
+    roots: tuple[str, ...] | None = None
+    """What the server is told to work in when it asks; None when that is not for it to ask."""
     version: str = ""
     greeting: Greeting = field(default_factory=Greeting)
     probe_ignored: bool = False
@@ -192,7 +194,7 @@ class Session:
         return self._send("server/discover", b'{"_meta":{%s}}' % _STAMP)
 
     def _initialize(self) -> _Ask:
-        return self._send("initialize", eras.initialize_params(CLIENT_INFO))
+        return self._send("initialize", eras.initialize_params(CLIENT_INFO, roots=self.roots is not None))
 
     def _send(self, method: str, params: bytes) -> _Ask:
         ask = _Ask()
@@ -262,6 +264,14 @@ class Session:
         if self.modern and eras.announces_tool_changes(self.greeting):
             self._send("subscriptions/listen", self.stamped({"notifications": {"toolsListChanged": True}}))
 
+    def probe(self, waiting: Waiting) -> None:
+        """Ask for a sign of life, in the words of the era.
+
+        Raises:
+            NotSent: the server is gone, or takes nothing.
+        """
+        self.wire.request("server/discover" if self.modern else "ping", self.stamped({}), waiting)
+
     async def changed(self) -> None:
         """Wait until the server said that its tools changed."""
         await self._stale.wait()
@@ -286,6 +296,9 @@ class Session:
         elif message.method in _NOT_A_SERVER:
             # Only a client sends these: what we hear is our own voice.
             self._echo.set()
+        elif message.method == "roots/list" and self.roots is not None:
+            roots = {"roots": [{"uri": uri} for uri in self.roots]}
+            self.wire.answer(result_line(identity, msgspec.json.encode(roots)))
         else:
             sentence = f"{message.method} is not supported by this client"
             self.wire.answer(error_line(identity, METHOD_NOT_FOUND, sentence))

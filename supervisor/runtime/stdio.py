@@ -17,12 +17,15 @@ from dataclasses import dataclass
 
 import anyio
 
-from supervisor.core.phases import End, Event, Lost, Opened
+from supervisor.core.phases import End, Event, Lost, Opened, Unhealthy
 from supervisor.core.ringlog import RingLog
+from supervisor.logs import about
 from supervisor.runtime.conversation import Conversation, Dialect, Listener
+from supervisor.runtime.liveness import Subject, Watch
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import TOKEN_NAME, Orphans
 from supervisor.runtime.process import CannotStart, Child, Command, Pipes, spawn
+from supervisor.runtime.pulse import Pulse, pulse
 from supervisor.runtime.session import SessionFailed, WireLost
 
 logger = logging.getLogger(__name__)
@@ -79,7 +82,8 @@ class StdioRun:
         try:
             end = await self._live_once(report, probe=probe)
             if probe and not self._closing and not self.talk.heard:
-                logger.info("%s: %s when asked server/discover", self._program.server, end.detail)
+                server = self._program.server
+                logger.info("%s: %s when asked server/discover", server, end.detail, extra=about(server))
                 self.talk = self._new_talk()
                 end = await self._live_once(report, probe=False)
         except CannotStart as exc:
@@ -143,13 +147,15 @@ class StdioRun:
                 await child.emptied()
             swept = await self._host.orphans.sweep(self._token, leader=child.pid, remembered=self._remembered)
             if swept:
-                logger.warning("%s: killed %d processes that had left its group", self._program.server, swept)
+                server = self._program.server
+                said = "%s: killed %d processes that had left its group"
+                logger.warning(said, server, swept, extra=about(server))
 
     async def _serve(self, child: Child, report: Callable[[Event], None], *, probe: bool) -> End:
         """Talk until the child has exited and its group is empty."""
         async with anyio.create_task_group() as tg:
             tg.start_soon(self._converse, report, probe)
-            tg.start_soon(self._watch_pipes, report)
+            tg.start_soon(self._watch_pipes, child, report)
             end = await self._gone(child, report)
             tg.cancel_scope.cancel()
             return end
@@ -163,10 +169,11 @@ class StdioRun:
             await child.emptied()
         return end
 
-    async def _watch_pipes(self, report: Callable[[Event], None]) -> None:
-        """A child that lives but can no longer be heard is lost."""
+    async def _watch_pipes(self, child: Child, report: Callable[[Event], None]) -> None:
+        """A child that lives but can no longer be heard is lost; when it has exited, that tells more."""
         why = await self.talk.broke()
-        report(Lost(self._number, why))
+        if not child.has_exited:
+            report(Lost(self._number, why))
 
     async def _converse(self, report: Callable[[Event], None], probe: bool) -> None:  # noqa: FBT001 - a task's argument
         try:
@@ -179,4 +186,17 @@ class StdioRun:
         if self.talk.session.probe_ignored or not probe:
             self._host.memory.remember_no_probe(self._program.fingerprint)
         report(Opened(self._number))
-        await self.talk.follow_changes()
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(self.talk.follow_changes)
+            await self._watch(report)
+
+    async def _watch(self, report: Callable[[Event], None]) -> None:
+        """A child that lives but is not going to answer is unhealthy."""
+        talk = self.talk
+        subject = Subject(lambda: talk.heard_at, talk.session.probe, self._pulse, talk.session.modern)
+        why = await Watch(self._listener.vigil, subject).death()
+        report(Unhealthy(self._number, why))
+        talk.wire.lose(End(why))
+
+    def _pulse(self) -> Pulse | None:
+        return None if self._child is None else pulse(self._child.pid)

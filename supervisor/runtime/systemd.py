@@ -24,7 +24,7 @@ _VARIABLES = (
 )
 _MICROSECONDS = 1_000_000
 _EXTENSION = 10.0
-"""Seconds that are asked for at a time while a start takes longer than systemd expects."""
+"""Seconds that are asked for at a time while a start or a reload lasts, however long systemd would wait."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +61,24 @@ def _inherited(descriptor: int) -> socket.socket:
 
 
 def control_listener(sockets: tuple[socket.socket, ...]) -> socket.socket | None:
-    """The Unix stream socket among those that were handed to us; the others are closed, and that is said."""
+    """The Unix stream socket among those that were handed to us; the others are closed, and that is said.
+
+    It has to be a file: its owner, group and mode are all that keeps strangers out.
+    """
     chosen = None
     for each in sockets:
-        if chosen is None and each.family == socket.AF_UNIX and each.type == socket.SOCK_STREAM:
+        if chosen is None and _is_stream_file(each):
             chosen = each
         else:
             logger.warning("closing a socket from systemd that is of no use here: %s", each.getsockname())
             each.close()
     return chosen
+
+
+def _is_stream_file(given: socket.socket) -> bool:
+    """Whether it is a Unix stream socket, and not one in the abstract namespace, whose name is bytes."""
+    is_stream = given.family == socket.AF_UNIX and given.type == socket.SOCK_STREAM
+    return is_stream and isinstance(given.getsockname(), str)
 
 
 class Notifier:
@@ -96,6 +105,7 @@ class Notifier:
         """Be seen as reloading; several at once are one. Before we are ready there is nothing to see."""
         if self._ready and self._reloads == 0:
             self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+            self.extend()
         self._reloads += 1
         try:
             yield
@@ -104,13 +114,17 @@ class Notifier:
             if self._ready and self._reloads == 0:
                 self._send("READY=1")
 
+    @property
+    def is_reloading(self) -> bool:
+        return self._ready and self._reloads > 0
+
     def stopping(self, within: float) -> None:
         """Be seen as stopping, which may take so many seconds."""
         self._ready = False
         self._send(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={round(within * _MICROSECONDS)}")
 
     def extend(self) -> None:
-        """Ask for more time to start."""
+        """Ask for more time to start or to reload."""
         self._send(f"EXTEND_TIMEOUT_USEC={round(_EXTENSION * _MICROSECONDS)}")
 
     def alive(self) -> None:
@@ -144,6 +158,14 @@ async def feed_watchdog(notifier: Notifier, period: float, prove: Callable[[], A
         else:
             notifier.alive()
         await anyio.sleep(period / 3)
+
+
+async def lengthen_reloads(notifier: Notifier) -> None:
+    """Ask systemd for more time as long as a reload lasts, until cancelled."""
+    while True:
+        await anyio.sleep(_EXTENSION / 2)
+        if notifier.is_reloading:
+            notifier.extend()
 
 
 async def patiently(notifier: Notifier, wait: Callable[[], Awaitable[object]]) -> None:

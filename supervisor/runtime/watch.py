@@ -75,8 +75,9 @@ class Watcher:
         return any(str(path) not in seen for path in self._find())
 
     async def _reload(self) -> None:
+        """Have it read; what follows is not waited for, as the next save may come first."""
         with suppress(SupervisorError):  # the reloader has said what is wrong
-            await self._reloader.reload()
+            await self._reloader.begin()
 
     @contextmanager
     def _listening(self, directories: Iterable[Path]) -> Generator[RustNotify | None]:

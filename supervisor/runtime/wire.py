@@ -86,6 +86,10 @@ class Wire(Protocol):
         """Send an answer to a request of the server's."""
         ...
 
+    def has_left(self, number: int) -> bool:
+        """Whether that request may have reached the server."""
+        ...
+
     def forget(self, number: int) -> bool:
         """Do not wait for that answer any more; tells whether it was still awaited."""
         ...
@@ -140,6 +144,9 @@ class PipeWire:
         """Send an answer to a request of the server's, under the same terms."""
         with contextlib.suppress(NotSent):
             self._writable().write(framed(self._framing, line))
+
+    def has_left(self, number: int) -> bool:  # noqa: ARG002 - what was written is out of our hands
+        return True
 
     def forget(self, number: int) -> bool:
         """Do not wait for that answer any more; tells whether it was still awaited."""

@@ -113,7 +113,11 @@ def info(service: Service, _params: NoParams, _caller: Caller) -> Information:
             total=len(view.servers),
             connected=sum(server.state == "connected" for server in view.servers),
         ),
-        problems=(*service.reloader.failure, *map(str, service.loaded.problems)),
+        problems=(
+            *service.reloader.failure,
+            *(f"{server}: {reason}" for server, reason in sorted(service.reloader.behind.items())),
+            *map(str, service.loaded.problems),
+        ),
     )
 
 

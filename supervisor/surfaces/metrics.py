@@ -72,6 +72,8 @@ class Reading:
     requests: Mapping[tuple[str, str], int]
     reloads: Mapping[str, int]
     last_reload: float
+    last_reload_ok: bool
+    tasks: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ def read(fleet: Fleet, *, clients: int) -> Reading:
         requests=dict(counters.requests),
         reloads=dict(counters.reloads),
         last_reload=counters.last_reload,
+        last_reload_ok=counters.last_reload_ok,
+        tasks=len(anyio.get_running_tasks()),
     )
 
 
@@ -278,6 +282,12 @@ def _processes(spent: Mapping[str, Spent]) -> Iterator[Family]:
 def _daemon(reading: Reading) -> Iterator[Family]:
     yield _single("catalog_generation", "The number of the tool listing in force.", reading.generation)
     yield _single("control_clients", "Connections to the control socket.", reading.clients)
+    yield _single("tasks_running", "Tasks of the daemon's own event loop.", reading.tasks)
+    yield _single(
+        "config_last_reload_successful",
+        "Whether the configuration, when it was last read, could be used and everything was done.",
+        reading.last_reload_ok,
+    )
     yield _single(
         "config_last_reload_success_timestamp_seconds",
         "When the configuration was last read and could be used.",

@@ -16,8 +16,7 @@ from supervisor.core.phases import Idle, Opened, Ready, Stopped, Unavailable
 from supervisor.core.spec import HttpSettings
 from supervisor.runtime.bus import News, ReloadEvent
 from supervisor.runtime.fleet import Fleet
-from supervisor.runtime.reload import Reloaded, Reloader
-from supervisor.runtime.systemd import Notifier, feed_watchdog, patiently
+from supervisor.runtime.systemd import Notifier, feed_watchdog, lengthen_reloads, patiently
 from supervisor.surfaces.control import Control
 from supervisor.surfaces.http import Handler, HttpSurface, Request, Response
 from supervisor.surfaces.metrics import Metrics, read
@@ -29,16 +28,6 @@ _STATUS_PAUSE = 0.1
 _STOP_MARGIN = 10.0
 """Seconds that a stop may take beyond the longest grace of a server."""
 _NO_RUN = -1
-
-
-class AnnouncedReloader(Reloader):
-    """A reloader whose work systemd hears of."""
-
-    notifier = Notifier(None)
-
-    async def reload(self, *, dry_run: bool = False) -> Reloaded:
-        with contextlib.nullcontext() if dry_run else self.notifier.reloading():
-            return await super().reload(dry_run=dry_run)
 
 
 class Presence:
@@ -85,6 +74,7 @@ class Presence:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._tell_ready)
             tasks.start_soon(self._tell_status)
+            tasks.start_soon(lengthen_reloads, self._notifier)
             if self._watchdog is not None:
                 tasks.start_soon(feed_watchdog, self._notifier, self._watchdog, self._prove_progress)
 

@@ -110,12 +110,15 @@ async def _override(service: Service, params: OverrideParams, *, enabled: bool) 
     """Remember the operator's wish over what the file says, or forget it; then apply it as a reload would."""
     fleet = service.fleet
     fleet.member(params.server)
+    # Refused now while the files cannot be used, rather than done on the day when they can.
+    await service.reloader.reload(dry_run=True)
     if params.reset:
         service.memory.forget_override(params.server)
     else:
         service.memory.override(params.server, enabled=enabled)
-    await service.reloader.reload()
-    if enabled and not params.reset:
+    await (service.reloader.settle(params.server) if params.wait else service.reloader.begin())
+    # One that was disabled is started by the reload.
+    if enabled and not params.reset and fleet.member(params.server).enabled:
         await fleet.start_server(params.server, wait=params.wait)
     return fleet.summary(params.server)
 

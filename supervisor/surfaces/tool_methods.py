@@ -7,9 +7,9 @@ import msgspec
 
 from supervisor.core.catalog import Listed, array
 from supervisor.core.policy import Approval
+from supervisor.core.view import shown
 from supervisor.errors import InvalidParams, Outcome
 from supervisor.runtime.calls import CallRequest
-from supervisor.runtime.fleet import shown
 from supervisor.surfaces.service import Caller, Service
 
 _Definition = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
@@ -65,8 +65,8 @@ class ToolList(msgspec.Struct, rename="camel", frozen=True):
     pending: tuple[str, ...]
     """Those servers."""
     tools: _Definitions
-    """MCP tool objects, sorted by name, with `server` and `approval` in `_meta`; with `since`, those that are
-    new or changed."""
+    """MCP tool objects, sorted by name, with `server`, `approval` and, if known only from before the daemon
+    started, `remembered` in `_meta`; with `since`, those that are new or changed."""
     removed: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
     """The names that are gone since then. Its absence means that `tools` is the whole listing."""
     since: int | msgspec.UnsetType = msgspec.UNSET

@@ -30,7 +30,7 @@ from supervisor.core.facts import (
 )
 from supervisor.core.ringlog import Line
 from supervisor.core.servers import BadServer, ServerSpec
-from supervisor.core.spec import StdioEntry
+from supervisor.core.spec import HttpEntry, StdioEntry
 from supervisor.core.view import ExitView, ServerDetail
 from supervisor.runtime.member import Member
 from supervisor.runtime.process import CannotStart, Command, find_executable
@@ -177,7 +177,8 @@ def _facts(member: Member, detail: ServerDetail) -> Facts:
         trouble=spec.trouble if isinstance(spec, ServerSpec) else None,
         missing=() if entry is None else missing_variables(entry, member.environ),
         not_inherited=() if entry is None else not_inherited(entry, member.environ),
-        argv=() if process is None else (process.command, *process.args),
+        argv=() if process is None else tuple(map(member.redact, (process.command, *process.args))),
+        remote=isinstance(entry, HttpEntry),
         lookup=None if member.command is None else _look_up(member.command, member.redact),
         protocol="auto" if entry is None else entry.protocol,
         framing="newline" if process is None else process.framing,
@@ -221,8 +222,8 @@ def _launch(member: Member, detail: ServerDetail, lookup: Lookup | None) -> Laun
         return None
     cwd = entry.cwd if command is None else command.cwd
     return LaunchView(
-        command=entry.command,
-        args=entry.args,
+        command=member.redact(entry.command),
+        args=tuple(map(member.redact, entry.args)),
         executable=lookup.path if isinstance(lookup, Found | NoInterpreter) else None,
         cwd=None if cwd is None else member.redact(cwd),
         environment=detail.environment,

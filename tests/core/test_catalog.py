@@ -125,6 +125,14 @@ def test_a_server_cannot_say_whose_tool_it_is_nor_whether_it_needs_a_yes(meta: A
     assert json.loads(listed[0].raw)["_meta"] == {"server": "s", "approval": "confirm"}
 
 
+def test_a_tool_that_is_only_remembered_says_so() -> None:
+    parsed, _ = parse_tools([definition("a")])
+
+    (listed,) = catalog(Shelf("s", "s", parsed, remembered=True)).listed
+
+    assert json.loads(listed.raw)["_meta"] == {"server": "s", "approval": "auto", "remembered": True}
+
+
 def test_a_definition_that_came_on_many_lines_is_listed_on_one() -> None:
     pretty = json.dumps(json.loads(definition("a", note="kept\nas it is")), indent=2).replace("\n", "\r\n")
 

@@ -33,7 +33,7 @@ def loaded(*servers: ServerSpec | BadServer, **changes: Any) -> Loaded:
 
 FILES = StdioEntry(
     command="${supervisor:python}",
-    args=("-m", "files", "two words", "${TOKEN}"),
+    args=("-m", "files", "two words", "${TOKEN}", "--key=s3cret"),
     env={"KEY": "s3cret", "ANOTHER": "s3cret"},
     restart="always",  # type: ignore[arg-type]
     tools=("a*", "!b"),
@@ -60,7 +60,7 @@ def test_the_report_has_no_secret_and_is_json() -> None:
 def test_the_report_shows_templates_as_written_and_variables_and_headers_by_name() -> None:
     files, remote, *_ = report(FULL)["servers"]
 
-    assert files["configuration"]["args"] == ["-m", "files", "two words", "${TOKEN}"]
+    assert files["configuration"]["args"] == ["-m", "files", "two words", "${TOKEN}", "--key=***"]
     assert files["configuration"]["env"] == ["ANOTHER", "KEY"]
     assert remote["configuration"]["headers"] == ["Authorization"]
     assert remote["configuration"]["url"] == "https://***@x.example/mcp"
@@ -142,7 +142,7 @@ def test_people_get_lines() -> None:
         "/home/mcp.json (not there)",
         "",
         "files: ready",
-        '  ${supervisor:python} -m files "two words" ${TOKEN}',
+        '  ${supervisor:python} -m files "two words" ${TOKEN} --key=***',
         "  env: ANOTHER, KEY",
         "  restart: policy always, delay 0.5, maxDelay 30.0, maxFailures 5, window 300.0",
         "  tools: a*, !b",

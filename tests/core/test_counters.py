@@ -211,5 +211,5 @@ def test_a_reload_is_counted_by_its_result(usable: bool, ok: bool, result: str, 
     counted.reloaded(usable=usable, ok=ok, at=7.0)
 
     assert counted.reloads == {result: 1}
-    assert counted.last_reload == last
+    assert (counted.last_reload, counted.last_reload_ok) == (last, ok)
     assert result in counters.RELOAD_RESULTS

@@ -54,6 +54,11 @@ def ended(*stderr: str, code: int | None = None, signal: int | None = None, reas
     )
 
 
+def remote(reason: str) -> Facts:
+    """A server that could not be reached, for this reason."""
+    return Facts(server="s", phase=GONE, reason=reason, remote=True)
+
+
 def failed(reason: str, *stderr: str, argv: tuple[str, ...] = ("thing",), protocol: str = "auto") -> Facts:
     """A server that we gave up for this reason, and ended ourselves."""
     end = RunEnd("killed by signal 15 (SIGTERM)", signal=15)
@@ -122,6 +127,11 @@ CAUSES = [
     (Kind.NEEDS_CREDENTIALS, failed("the session was refused: HTTP 403")),
     (Kind.PERMISSION, ended("PermissionError: [Errno 13] Permission denied: '/srv/x'", code=1)),
     (Kind.NETWORK, ended("getaddrinfo EAI_AGAIN registry.npmjs.org", code=1)),
+    (Kind.NETWORK, remote("cannot be reached: timed out")),
+    (Kind.CERTIFICATE, ended("Error: self-signed certificate in certificate chain", code=1)),
+    (Kind.CERTIFICATE, remote("cannot be reached: its certificate is not trusted (certificate has expired)")),
+    (Kind.UNHEALTHY, failed("unhealthy: did not answer a probe for 10 s; next try in 0.5 s")),
+    (Kind.NO_ANSWER, remote(TIMEOUT)),
     (Kind.MEMORY, ended("FATAL ERROR: JavaScript heap out of memory", signal=6)),
     (Kind.WRONG_ARGUMENTS, ended("usage: thing [-h] path", code=2)),
     (Kind.KILLED, ended(signal=9)),
@@ -163,6 +173,12 @@ def test_the_first_suggestion_names_the_cause_and_a_fix(kind: Kind, facts: Facts
         (absent("uvx"), "Install uv"),
         (absent("docker"), "Install docker"),
         (absent("npx"), "`command -v npx`"),
+        (failed("getaddrinfo"), "when inheritEnv names it"),
+        (remote("cannot be reached: Connection refused"), "NO_PROXY of the daemon count"),
+        (failed("certificate verify failed"), "in env of its entry (NODE_EXTRA_CA_CERTS"),
+        (remote("its certificate is not trusted (unable to get local issuer)"), "in caFile of its entry"),
+        (remote(TIMEOUT), "its url is where it speaks MCP"),
+        (failed("unhealthy: did not answer a probe for 10 s; next try"), "raise healthInterval in its entry"),
         (failed(TIMEOUT, argv=("npx", "x")), "Raise startTimeout in its entry (it is 30)"),
         (failed("the server speaks only 2031-01-01"), '"2025-11-25" or "2026-07-28"'),
         (failed("it offers none, and protocol is set to x", protocol="x"), 'Remove "protocol": "x"'),

@@ -25,11 +25,15 @@ def test_a_modern_request_describes_itself() -> None:
 
 
 def test_a_handshake_offers_the_latest_version_of_its_era() -> None:
-    assert json.loads(eras.initialize_params(ME)) == {
+    assert json.loads(eras.initialize_params(ME, roots=False)) == {
         "protocolVersion": "2025-11-25",
         "capabilities": {},
         "clientInfo": ME,
     }
+
+
+def test_a_handshake_says_that_roots_can_be_asked_for_where_there_are_any() -> None:
+    assert json.loads(eras.initialize_params(ME, roots=True))["capabilities"] == {"roots": {}}
 
 
 def test_a_greeting_of_the_handshake_era_is_read() -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.layers import candidates, merged_settings, read_layer
-from supervisor.core.plan import Kind, diff
+from supervisor.core.plan import Kind, diff, fingerprint
 from supervisor.core.servers import BadServer, ServerSpec, Surroundings, specify
 
 SECRETS = {"TOKEN": "one"}
@@ -42,6 +42,7 @@ def plan(before: ServerSpec | BadServer | None, after: ServerSpec | BadServer | 
         {"framing": "content-length"},
         {"type": "http", "url": "http://h/"},
         {"args": ["${UNSET}"]},
+        {"roots": ["/srv"]},
     ],
     ids=str,
 )
@@ -55,6 +56,7 @@ def test_what_launches_a_server_replaces_it(keys: dict[str, Any]) -> None:
         {"restart": "always"},
         {"callTimeout": 5},
         {"stopGrace": 1},
+        {"healthInterval": 5},
         {"tools": ["a*"]},
         {"prefix": "p"},
         {"maxConcurrency": 2},
@@ -112,3 +114,43 @@ def test_the_order_of_keys_changes_nothing(keys: dict[str, Any], order: Any) -> 
     order.shuffle(shuffled)
 
     assert plan(spec(**keys), spec(**{key: keys[key] for key in shuffled})) == "unchanged"
+
+
+def named(environ: dict[str, str] | None = None, **keys: Any) -> str:
+    """The fingerprint of the server that an entry with these keys makes."""
+    made = spec(environ, **keys)
+    assert isinstance(made, ServerSpec)
+    return fingerprint(made)
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"command": "y"},
+        {"args": ["a"]},
+        {"env": {"A": "b"}},
+        {"cwd": "/tmp"},
+        {"inheritEnv": ["A"]},
+        {"protocol": "2025-11-25"},
+        {"framing": "content-length"},
+        {"type": "http", "url": "http://h/"},
+        {"type": "http", "url": "http://h/", "headers": {"A": "b"}},
+        {"args": ["${UNSET}"]},
+    ],
+    ids=str,
+)
+def test_what_launches_a_server_is_in_its_fingerprint(keys: dict[str, Any]) -> None:
+    assert named(**keys) != named()
+
+
+@pytest.mark.parametrize("keys", [{"callTimeout": 5}, {"prefix": "p"}, {"tools": ["a*"]}], ids=str)
+def test_what_does_not_launch_it_is_not_in_its_fingerprint(keys: dict[str, Any]) -> None:
+    assert named(**keys) == named()
+
+
+def test_the_order_of_variables_does_not_change_a_fingerprint() -> None:
+    assert named(env={"A": "1", "B": "2"}) == named(env={"B": "2", "A": "1"})
+
+
+def test_another_secret_is_another_fingerprint() -> None:
+    assert named({"TOKEN": "one"}, env={"T": "${TOKEN}"}) != named({"TOKEN": "two"}, env={"T": "${TOKEN}"})

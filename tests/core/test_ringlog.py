@@ -39,12 +39,14 @@ def test_what_has_no_newline_is_kept_when_nothing_more_will_come() -> None:
     assert ring.tail(10) == (Line(2.0, "last words"),)
 
 
-def test_a_line_of_our_own_stands_among_the_others() -> None:
-    ring = RingLog()
-    ring.feed(b"theirs\n", now=1.0)
-    ring.add("ours", now=2.0)
+def test_a_line_from_elsewhere_is_redacted_and_not_counted_and_cuts_no_open_line() -> None:
+    ring = RingLog(redact=Redactor(frozenset({"s3cret"})))
+    ring.feed(b"begun, ", now=1.0)
+    ring.add_line(b"on stdout: s3cret", now=2.0)
+    ring.feed(b"ended\n", now=3.0)
 
-    assert texts(ring) == ["theirs", "ours"]
+    assert ring.tail(10) == (Line(2.0, "on stdout: ***"), Line(3.0, "begun, ended"))
+    assert ring.total_bytes == len(b"begun, ended\n")
 
 
 @pytest.mark.parametrize(

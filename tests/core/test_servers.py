@@ -17,6 +17,7 @@ from supervisor.core.servers import (
 from supervisor.core.spec import Entry, HttpEntry, StdioEntry
 
 ENVIRON = {"HOME": "/home/me", "PATH": "/bin", "TOKEN": "t0ken", "LINES": "a\nb", "NUL": "a\0b", "EMPTY": ""}
+ENVIRON |= {"SITE": "https://x.example"}
 
 
 def resolve(reference: Reference) -> str | None:
@@ -140,6 +141,10 @@ def test_env_wins_over_the_env_file() -> None:
         ),
         (HttpEntry(url="https://x", headers={"A": "${LINES}"}), "header A holds a line break"),
         (HttpEntry(url="${input:url}"), "${input:url} is not supported"),
+        (
+            StdioEntry(command="x", roots=("${SITE}",)),
+            "a root must be a path, or an address such as file:///home/me/project once it is filled in",
+        ),
     ],
 )
 def test_what_cannot_be_filled_in_is_trouble_and_nothing_is_started(entry: Entry, trouble: str) -> None:
@@ -152,7 +157,29 @@ def test_what_cannot_be_filled_in_is_trouble_and_nothing_is_started(entry: Entry
 def test_a_disabled_server_is_not_filled_in() -> None:
     spec = specified(StdioEntry(command="${NONE}", enabled=False))
 
-    assert (spec.target, spec.trouble, spec.secrets) == (None, None, frozenset())
+    assert (spec.target, spec.trouble, spec.roots, spec.secrets) == (None, None, None, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("written", "address"),
+    [
+        ("/srv/a b", "file:///srv/a%20b"),
+        ("~/work", "file:///home/me/work"),
+        ("data", "file:///etc/app/data"),
+        ("../other/./x/", "file:///etc/other/x"),
+        ("${HOME}/x", "file:///home/me/x"),
+        ("file:///srv/as%20it%20is", "file:///srv/as%20it%20is"),
+    ],
+)
+def test_a_root_becomes_an_address(written: str, address: str) -> None:
+    (root,) = specified(StdioEntry(command="x", roots=(written,))).roots or ()
+
+    assert root.value == address
+
+
+def test_no_roots_are_not_the_same_as_none_named() -> None:
+    assert specified(StdioEntry(command="x")).roots is None
+    assert specified(HttpEntry(url="https://x", roots=())).roots == ()
 
 
 @pytest.mark.parametrize(
@@ -188,6 +215,10 @@ def test_a_server_that_an_operator_enabled_can_be_in_trouble() -> None:
         (StdioEntry(command="x", env={"PATH": "${HOME}/bin:${TOKEN}"}), {"t0ken"}),
         (StdioEntry(command="x", env_file="secrets.env"), {"from file", "b"}),
         (StdioEntry(command="x", cwd="/srv/${TOKEN}"), {"t0ken"}),
+        (StdioEntry(command="x", roots=("/srv/${TOKEN}",)), {"t0ken"}),
+        (StdioEntry(command="x", env={"A": "literal", "B": "${TOKEN}"}, enabled=False), {"literal"}),
+        (StdioEntry(command="${NONE}", env={"A": "literal", "PATH": "/x"}), {"literal"}),
+        (HttpEntry(url="${NONE}", headers={"A": "literal"}), {"literal"}),
         (HttpEntry(url="https://x/${TOKEN}", headers={"A": "Bearer ${TOKEN}"}), {"t0ken", "Bearer t0ken"}),
     ],
 )
@@ -195,6 +226,16 @@ def test_every_inserted_value_and_every_variable_and_header_is_secret(
     entry: Entry, secrets: set[str]
 ) -> None:
     assert specified(entry).secrets == secrets
+
+
+def test_a_secret_that_is_written_twice_is_shown_nowhere() -> None:
+    found = launch(
+        StdioEntry(command="/l1teral/x", args=("--key=l1teral",), env={"A": "l1teral"}, cwd="/l1teral")
+    )
+
+    assert [str(text) for text in (found.command, *found.args, found.cwd)] == ["/***/x", "--key=***", "/***"]
+    assert found.args[0].value == "--key=l1teral"
+    assert str(endpoint(HttpEntry(url="https://x/l1teral", headers={"A": "l1teral"})).url) == "https://x/***"
 
 
 @pytest.mark.parametrize(
@@ -218,6 +259,8 @@ def test_a_child_gets_the_usual_few_variables_what_it_inherits_and_its_own() -> 
         "HOME": "/h",
         "PATH": "/bin",
         "LC_ALL": "C",
+        "XDG_CACHE_HOME": "/cache",
+        "NPM_CONFIG_CACHE": "/cache/npm",
         "SECRET": "no",
         "WANTED": "yes",
         "NOTIFY_SOCKET": "/n",
@@ -232,6 +275,8 @@ def test_a_child_gets_the_usual_few_variables_what_it_inherits_and_its_own() -> 
         "HOME": "/own",
         "PATH": "/bin",
         "LC_ALL": "C",
+        "XDG_CACHE_HOME": "/cache",
+        "NPM_CONFIG_CACHE": "/cache/npm",
         "WANTED": "yes",
         "A": "1",
     }

@@ -44,12 +44,14 @@ def test_the_defaults_of_a_stdio_server_are_those_of_the_design() -> None:
         "start_timeout": 30.0,
         "call_timeout": 60.0,
         "max_call_time": 3600.0,
+        "health_interval": None,
         "stop_grace": 5.0,
         "max_concurrency": None,
         "max_queue": 256,
         "tools": None,
         "prefix": None,
         "protocol": "auto",
+        "roots": None,
         "critical": False,
         "exclusive": False,
     }
@@ -59,6 +61,20 @@ def test_an_http_server_is_reconnected_by_default() -> None:
     restart = HttpEntry.read({"url": "https://x"}).restart
 
     assert restart == RestartSpec(policy="on-failure", max_failures=10_000)
+
+
+@pytest.mark.parametrize(
+    ("written", "failures"),
+    [
+        ("on-failure", 10_000),
+        ({"policy": "always", "delay": 1}, 10_000),
+        ({"policy": "always", "maxFailures": 3}, 3),
+    ],
+)
+def test_an_http_server_is_given_up_only_when_its_entry_says_so(written: object, failures: int) -> None:
+    entry = HttpEntry.read({"url": "https://x", "restart": written})
+
+    assert entry.restart.max_failures == failures
 
 
 def test_the_defaults_of_the_daemon_are_those_of_the_design() -> None:
@@ -77,6 +93,8 @@ def test_the_defaults_of_the_daemon_are_those_of_the_design() -> None:
         (StdioEntry, {"command": "x", "args": ["a", ""], "env": {"A": ""}, "startTimeout": 1}),
         (StdioEntry, {"command": "x", "tools": ["a*", "!b"], "inheritEnv": ["A"], "cwd": "~/x"}),
         (StdioEntry, {"command": "x", "fromTheFuture": True}),
+        (StdioEntry, {"command": "x", "roots": ["~/work", "..", "file:///srv", "${ROOT}"]}),
+        (HttpEntry, {"url": "https://x", "roots": [], "healthInterval": 30}),
         (HttpEntry, {"url": "${URL}/mcp", "headers": {"X-Key": "${KEY}"}}),
         (SupervisorSettings, {"http": False, "agents": {"a": ["*"]}, "defaults": {"restart": "always"}}),
         (SupervisorSettings, {"http": {"port": 0}, "toolSeparator": "__"}),
@@ -94,6 +112,10 @@ def test_it_accepts(model: type[Model], document: dict[str, Any]) -> None:
         (StdioEntry, {"command": "x", "startTimeout": "30"}),
         (StdioEntry, {"command": "x", "startTimeout": float("nan")}),
         (StdioEntry, {"command": "x", "tools": [""]}),
+        (StdioEntry, {"command": "x", "roots": [""]}),
+        (StdioEntry, {"command": "x", "roots": ["https://x"]}),
+        (StdioEntry, {"command": "x", "roots": ["file://srv"]}),
+        (StdioEntry, {"command": "x", "healthInterval": 0}),
         (StdioEntry, {"command": "x", "tools": ["!"]}),
         (StdioEntry, {"command": "x", "env": {"": "x"}}),
         (StdioEntry, {"command": "x", "restart": {"policy": "always", "delay": 60}}),

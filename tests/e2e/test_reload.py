@@ -73,6 +73,8 @@ def test_a_replacement_that_fails_leaves_the_old_run_serving(launcher: Launcher)
     assert done["results"]["s"].endswith("the old run stays")
     assert pids(daemon.client) == before
     assert daemon.client.text("s_echo", hello=1)
+    assert "the old run stays" in launcher.command("status").stdout
+    assert launcher.command("reload").returncode == 1
 
 
 def test_a_call_under_way_finishes_on_the_run_that_is_replaced(launcher: Launcher) -> None:
@@ -156,6 +158,30 @@ def test_the_status_shows_who_switched_a_server(launcher: Launcher) -> None:
     assert "overridden" not in launcher.command("status", "s").stdout
 
 
+def test_an_order_that_a_bad_file_prevents_is_not_carried_out_later(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    launcher.config.write_text("{", encoding="utf-8")
+
+    assert daemon.client.error("servers/disable", server="s")["code"] == -32010
+
+    launcher.configure({"s": fake(callTimeout=5)})
+    daemon.client.result("supervisor/reload")
+    server = daemon.client.server("s")
+    assert (server["state"], server["overridden"]) == ("connected", False)
+
+
+def test_an_order_to_one_server_does_not_wait_for_the_start_of_another(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    launcher.configure({"s": fake(), "slow": fake("--silent")})
+    until(lambda: "slow" in pids(daemon.client))
+
+    assert daemon.client.result("servers/disable", server="s")["state"] == "disabled"
+    daemon.client.result("servers/enable", server="s", wait=False)
+
+    until(lambda: daemon.client.server("s")["state"] == "connected")
+    assert daemon.client.server("slow")["state"] == "connecting"
+
+
 def test_a_bad_entry_keeps_its_last_good_run(launcher: Launcher) -> None:
     daemon = launcher.start({"s": fake(), "t": fake()})
     before = pids(daemon.client)
@@ -166,3 +192,4 @@ def test_a_bad_entry_keeps_its_last_good_run(launcher: Launcher) -> None:
     assert done["plan"] == {"s": "unchanged", "t": "unchanged", "u": "add"}
     assert any("command" in problem for problem in done["problems"])
     assert pids(daemon.client)["s"] == before["s"]
+    assert launcher.command("reload").returncode == 78

@@ -29,6 +29,8 @@ def servers(directory: Path) -> dict[str, Json]:
         "wrong": {"command": "x", "env": {"TOKEN": [IN_WRONG]}, "headers": IN_WRONG},
         "wronger": {"command": [IN_WRONG], "args": {"a": IN_WRONG}},
         "unset": {"command": "x", "args": ["${SECRET}", "${NOWHERE}"]},
+        "twice": fake("--stderr", IN_ENV, env={"TOKEN": IN_ENV}),
+        "off": {"command": "x", "args": [IN_ENV], "env": {"TOKEN": IN_ENV}, "enabled": False},
     }
 
 
@@ -97,7 +99,15 @@ def test_the_log_tells_no_secret_even_at_debug(daemon: Daemon) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [("status",), ("status", "works"), ("status", "dies", "--json"), ("tools", "--all")]
+    "words",
+    [
+        ("status",),
+        ("status", "works"),
+        ("status", "dies", "--json"),
+        ("tools", "--all"),
+        ("why", "twice"),
+        ("why", "off", "--json"),
+    ],
 )
 def test_no_command_prints_a_secret(launched: Launcher, words: tuple[str, ...]) -> None:
     done = launched.command(*words)

@@ -2,7 +2,7 @@
 
 A docstring is the tool's description; all tools answer, whichever are listed.
 """
-# ruff: noqa: PTH109, PTH115, PTH123, PTH208
+# ruff: noqa: PTH109, PTH110, PTH115, PTH123, PTH208
 # pathlib imports much, and a fake must start fast.
 
 import json
@@ -30,6 +30,13 @@ def sleep(server, request, arguments):
     """Answers after `seconds`, never once it was cancelled; other requests are served meanwhile."""
     seconds = arguments.get("seconds", 1)
     server.later(seconds, request, lambda: server.text(request, f"slept {seconds} s"))
+
+
+def burn(server, request, arguments):
+    """Keeps a processor busy, and everybody waiting, until `file` exists; then answers."""
+    while not os.path.exists(arguments["file"]):
+        pass
+    server.text(request, "done")
 
 
 def progress(server, request, arguments):
@@ -176,7 +183,7 @@ def close_stdout(server, request, arguments):
 
 ALL = (
     *(echo, raw, sleep, progress, crash, exit_later, big, counter, error, rpc_error, environ, pid, cwd, fds),
-    *(change_tools, end_listen, ask, noise, notify, stderr, deaf, close_stdout),
+    *(change_tools, end_listen, ask, noise, notify, stderr, deaf, close_stdout, burn),
 )
 TOOLS = {tool.__name__: tool for tool in ALL}
 READ_ONLY = {"readOnlyHint": True}

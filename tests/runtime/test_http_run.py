@@ -204,6 +204,16 @@ async def test_tools_are_listed_anew_when_the_server_says_so(era: str, tmp_path:
 
 
 @ERAS
+async def test_what_changed_before_the_stream_was_open_is_not_missed(era: str, tmp_path: Path) -> None:
+    with serving(tmp_path, "--era", era) as served:
+        async with opened_at(served) as stage:
+            await until(lambda: len(stage.listings) == 2)
+
+            assert len(served.heard("tools/list")) == 2
+            assert served.heard("GET" if era == "legacy" else "subscriptions/listen")
+
+
+@ERAS
 @pytest.mark.parametrize("rudely", [True, False])
 async def test_a_stream_that_ends_is_opened_again_and_nothing_is_missed(
     era: str, rudely: bool, tmp_path: Path
@@ -211,12 +221,12 @@ async def test_a_stream_that_ends_is_opened_again_and_nothing_is_missed(
     stream = "GET" if era == "legacy" else "subscriptions/listen"
     with serving(tmp_path, "--era", era) as served:
         async with opened_at(served) as stage:
-            await until(lambda: served.heard(stream))
+            await until(lambda: len(stage.listings) == 2)
             await stage.call("hang_up_stream", rudely=rudely)
 
             await until(lambda: len(served.heard(stream)) == 2)
 
-            await until(lambda: len(stage.listings) == 2)
+            await until(lambda: len(stage.listings) == 3)
             assert stage.end is None
 
 
@@ -271,7 +281,7 @@ async def test_a_session_that_is_forgotten_while_nobody_calls_is_renewed(tmp_pat
         async with opened_at(served) as stage:
             await until(lambda: len(served.heard("initialize")) == 2)
 
-            await until(lambda: len(stage.listings) == 2)
+            await until(lambda: len(stage.listings) >= 2)
             assert stage.end is None
 
 
@@ -364,6 +374,7 @@ async def test_a_clean_close_ends_the_session(tmp_path: Path) -> None:
     with serving(tmp_path, "--era", "legacy") as served:
         async with opened_at(served) as stage:
             _, under_way = stage.ask("wait", seconds=30)
+            await until(lambda: served.heard("tools/call"))
 
             stage.run.close()
             end = await stage.ended()

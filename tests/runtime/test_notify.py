@@ -11,8 +11,17 @@ from pathlib import Path
 import anyio
 import anyio.lowlevel
 import pytest
+from trio.testing import MockClock
 
-from supervisor.runtime.systemd import Given, Notifier, control_listener, feed_watchdog, patiently, take
+from supervisor.runtime.systemd import (
+    Given,
+    Notifier,
+    control_listener,
+    feed_watchdog,
+    lengthen_reloads,
+    patiently,
+    take,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -80,9 +89,9 @@ def test_reloads_that_overlap_are_told_as_one(systemd: Systemd) -> None:
     with notifier.reloading(), notifier.reloading():
         pass
 
-    _, reloading, ready = systemd.heard()
+    _, reloading, more_time, ready = systemd.heard()
     first, moment = reloading.split("\nMONOTONIC_USEC=")
-    assert (first, ready) == ("RELOADING=1", "READY=1")
+    assert (first, more_time, ready) == ("RELOADING=1", "EXTEND_TIMEOUT_USEC=10000000", "READY=1")
     assert before <= int(moment) <= time.monotonic_ns() // 1000
 
 
@@ -171,10 +180,25 @@ def test_a_socket_that_systemd_opened_is_inherited(tmp_path: Path) -> None:
     assert done.stdout.split() == [path, "3", "False", "False"]
 
 
-def test_a_socket_of_another_kind_is_closed_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_socket_of_another_kind_is_closed_and_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with socket.socket() as tcp, socket.socket(socket.AF_UNIX) as unix:
+        unix.bind(str(tmp_path / "control.sock"))
+
         assert control_listener((tcp, unix)) is unix
         assert tcp.fileno() == -1
+
+    assert "of no use here" in caplog.text
+
+
+def test_a_socket_without_a_file_is_not_served_as_nothing_would_guard_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with socket.socket(socket.AF_UNIX) as abstract:
+        abstract.bind(f"\0mcp-supervisor-open-{os.getpid()}")
+
+        assert control_listener((abstract,)) is None
 
     assert "of no use here" in caplog.text
 
@@ -220,3 +244,18 @@ async def test_more_time_is_asked_for_until_the_wait_is_over(systemd: Systemd) -
         await patiently(Notifier(systemd.address), anyio.lowlevel.checkpoint)
 
     assert systemd.heard() == ["EXTEND_TIMEOUT_USEC=10000000"]
+
+
+@pytest.mark.parametrize("anyio_backend", [("trio", {"clock": MockClock(autojump_threshold=0)})])
+async def test_more_time_is_asked_for_as_long_as_a_reload_lasts_and_no_longer(systemd: Systemd) -> None:
+    notifier = Notifier(systemd.address)
+    notifier.ready()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(lengthen_reloads, notifier)
+        with notifier.reloading():
+            await anyio.sleep(12)
+        await anyio.sleep(12)
+        tasks.cancel_scope.cancel()
+
+    assert systemd.heard().count("EXTEND_TIMEOUT_USEC=10000000") == 1 + 2

@@ -109,6 +109,17 @@ async def test_an_end_can_be_asked_for_again() -> None:
     child.reap()
 
 
+def test_an_exit_can_be_looked_for_without_waiting() -> None:
+    child = start(shell("exec sleep 60"))
+    before = child.has_exited
+
+    child.signal(signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+
+    assert (before, child.has_exited) == (False, True)
+    child.reap()
+
+
 def test_a_large_answer_fits_into_the_pipe() -> None:
     child, pipes = spawn(shell("exec sleep 60"))
     try:

@@ -2,63 +2,24 @@
 
 import json
 import logging
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
+from typing_extensions import override
 
 from supervisor.core.phases import Ready
-from supervisor.core.servers import Loaded
+from supervisor.core.plan import Spec
 from supervisor.errors import BadConfig, SupervisorError
-from supervisor.runtime.bus import Bus, News, ReloadEvent
-from supervisor.runtime.configfile import load
+from supervisor.runtime.bus import Bus
 from supervisor.runtime.fleet import Fleet
+from supervisor.runtime.member import Member
 from supervisor.runtime.reload import Reloaded, Reloader
 from supervisor.runtime.stdio import Host
-from tests.runtime.support import ENVIRON, PATIENCE, fake, until
+from tests.runtime.reload_support import Stage, entry
+from tests.runtime.support import PATIENCE, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-
-
-def entry(*options: object, **keys: Any) -> dict[str, Any]:
-    command, *arguments = fake(*options)
-    return {"command": command, "args": arguments, "stopGrace": 0.3, **keys}
-
-
-class Stage:
-    """A fleet with its reloader, and everything that was said of reloads."""
-
-    def __init__(self, directory: Path, host: Host) -> None:
-        self.path, self.reads = directory / "mcp.json", 0
-        self.write({})
-        self.events: list[ReloadEvent] = []
-        bus = Bus()
-        bus.subscribe(self._hear)
-        loaded = self.load()
-        self.fleet = Fleet(loaded, host, ENVIRON, bus)
-        self.reloader = Reloader(self.fleet, loaded, self.load, bus)
-
-    def write(self, servers: dict[str, Any], **settings: Any) -> None:
-        self.path.write_text(json.dumps({"mcpServers": servers, "supervisor": settings}))
-
-    def load(self) -> Loaded:
-        self.reads += 1
-        return load([self.path], ENVIRON)
-
-    def _hear(self, news: News) -> None:
-        if isinstance(news, ReloadEvent):
-            self.events.append(news)
-
-    @asynccontextmanager
-    async def running(self) -> AsyncGenerator[None]:
-        async with self.fleet.running(), anyio.create_task_group() as tg:
-            tg.start_soon(self.reloader.run)
-            with anyio.fail_after(PATIENCE):
-                yield
-            tg.cancel_scope.cancel()
 
 
 @pytest.fixture
@@ -66,7 +27,7 @@ def stage(tmp_path: Path, host: Host) -> Stage:
     return Stage(tmp_path, host)
 
 
-async def test_those_who_ask_while_one_runs_share_the_next(stage: Stage) -> None:
+async def test_those_who_ask_again_for_what_is_under_way_share_its_answer(stage: Stage) -> None:
     answers: list[Reloaded] = []
 
     async def ask() -> None:
@@ -80,7 +41,8 @@ async def test_those_who_ask_while_one_runs_share_the_next(stage: Stage) -> None
             tg.start_soon(ask)
 
     assert stage.reads == 3
-    assert [answer.plan["slow"] for answer in answers] == ["add", *["unchanged"] * 5]
+    assert answers == [Reloaded({"slow": "add"}, {"slow": "ok"}, ())] * 6
+    assert len(stage.events) == 1
 
 
 async def test_one_who_leaves_does_not_leave_the_reload_half_done(stage: Stage) -> None:
@@ -164,6 +126,30 @@ async def test_the_size_of_results_applies_to_servers_old_and_new(stage: Stage) 
         await stage.reloader.reload()
 
     assert {member.desk.max_result_bytes for member in stage.fleet.members.values()} == {2048}
+
+
+class ClumsyFleet(Fleet):
+    """One that has a bug with one of its servers."""
+
+    @override
+    def new_member(self, spec: Spec) -> Member:
+        if spec.name == "bad":
+            raise RuntimeError("a bug")
+        return super().new_member(spec)
+
+
+class ClumsyStage(Stage):
+    kind = ClumsyFleet
+
+
+async def test_a_bug_at_one_server_is_not_anothers(tmp_path: Path, host: Host) -> None:
+    stage = ClumsyStage(tmp_path, host)
+    stage.write({"bad": entry(), "good": entry()})
+    async with stage.running():
+        done = await stage.reloader.reload()
+
+    assert done.results == {"bad": "cannot finish the reload: an internal error, see the log", "good": "ok"}
+    assert set(stage.fleet.members) == {"good"}
 
 
 async def test_a_bug_costs_one_reload_and_not_the_daemon(

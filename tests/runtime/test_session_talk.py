@@ -213,6 +213,17 @@ async def test_what_we_do_not_offer_is_declined(method: str) -> None:
     assert answer["error"] == {"code": -32601, "message": f"{method} is not supported by this client"}
 
 
+@pytest.mark.parametrize("roots", [(), ("file:///a", "file:///b")])
+async def test_roots_are_told_where_there_are_any(roots: tuple[str, ...]) -> None:
+    peer = Peer()
+    peer.session.roots = roots
+
+    peer.says({"id": 1, "method": "roots/list"})
+
+    (answer,) = peer.received
+    assert answer["result"] == {"roots": [{"uri": uri} for uri in roots]}
+
+
 async def test_progress_is_passed_on_and_other_notifications_are_ignored() -> None:
     peer = Peer()
     heard: list[bytes] = []

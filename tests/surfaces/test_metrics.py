@@ -48,6 +48,8 @@ def reading(*servers: ServerReading) -> Reading:
         requests={("tools/call", "ok"): 9},
         reloads={"ok": 1},
         last_reload=123.0,
+        last_reload_ok=False,
+        tasks=7,
     )
 
 
@@ -99,7 +101,9 @@ def test_every_kind_of_series_is_there() -> None:
         'config_reloads_total{result="ok"} 1',
         'config_reloads_total{result="refused"} 0',
         "config_last_reload_success_timestamp_seconds 123.0",
+        "config_last_reload_successful 0",
         "control_clients 2",
+        "tasks_running 7",
         'control_requests_total{method="tools/call",code="ok"} 9',
     } <= lines(reading(server("s")))
 
