@@ -131,7 +131,7 @@ class Lab:
 
     def log(self) -> str:
         """What systemd and its services have said."""
-        return (self.share / "boot.log").read_text(errors="replace")
+        return "\n".join(path.read_text(errors="replace") for path in sorted(self.share.glob("*.log")))
 
     # How it comes up.
 

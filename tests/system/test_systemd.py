@@ -1,18 +1,20 @@
 """The shipped units under a real systemd, in a sealed lab; each test has a daemon of its own."""
 
-import json
-import os
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from supervisor.runtime.units import plan
+from supervisor.errors import UNREACHABLE
 from tests.system.lab import Lab, missing, until
+from tests.system.service import CONTROL, PROGRAM, SOCKET, UNIT, Service, fake
+
+BLOCKING = """\
+import signal, time
+signal.signal(signal.SIGUSR2, lambda *_: time.sleep(3600))
+"""
+"""Read by the daemon's interpreter: on the signal, the loop does not turn any more."""
 
 NOT_HERE = missing()
 pytestmark = [
@@ -20,80 +22,6 @@ pytestmark = [
     pytest.mark.timeout(120),
     pytest.mark.skipif(NOT_HERE is not None, reason=str(NOT_HERE)),
 ]
-
-UNIT, SOCKET = "mcp-supervisor.service", "mcp-supervisor.socket"
-PROGRAM = Path(sys.executable).with_name("mcp-supervisor")
-FAKE = Path(__file__).parents[1] / "fake_servers" / "fake.py"
-CONFIG = "/etc/mcp-supervisor/mcp.json"
-CONTROL = "/run/mcp-supervisor/control.sock"
-DROP_IN = """\
-[Service]
-StandardError=append:/run/share/daemon.log
-WatchdogSec=3
-"""
-Json = dict[str, Any]
-
-
-def fake(*options: object, **keys: Any) -> Json:
-    return {"command": sys.executable, "args": ["-I", "-S", str(FAKE), *map(str, options)], **keys}
-
-
-class Service:
-    """The daemon as a service of the lab."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.lab = lab
-
-    def configure(self, **servers: Json) -> None:
-        self.write(json.dumps({"mcpServers": servers}))
-
-    def write(self, text: str) -> None:
-        (self.lab.share / "mcp.json").write_text(text)
-        self.lab.run("install", "-D", "-m", "644", "/run/share/mcp.json", CONFIG)
-
-    def drop_in(self, text: str) -> None:
-        self.lab.unit(f"{UNIT}.d/test.conf", DROP_IN + text)
-
-    def start(self, **servers: Json) -> None:
-        self.configure(**servers)
-        self.lab.ctl("start", UNIT)
-
-    def command(self, *words: str) -> Any:
-        """What the command line answers, as root."""
-        return json.loads(self.lab.run(str(PROGRAM), "--socket", CONTROL, "--json", *words).stdout)
-
-    def states(self) -> dict[str, str]:
-        return {server["name"]: server["state"] for server in self.command("status")["servers"]}
-
-    def connected(self, *names: str) -> bool:
-        states = self.states()
-        return all(states[name] == "connected" for name in names)
-
-    @property
-    def main_pid(self) -> int:
-        return int(self.lab.show(UNIT, "MainPID"))
-
-    @property
-    def state(self) -> str:
-        return self.lab.show(UNIT, "ActiveState")
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    with Lab(tmp_path_factory.mktemp("systemd") / "share") as lab:
-        for path, text in plan(user=False, environ=os.environ, program=PROGRAM).files.items():
-            lab.unit(path.name, text)
-        yield lab
-
-
-@pytest.fixture
-def service(lab: Lab) -> Iterator[Service]:
-    service = Service(lab)
-    service.drop_in("")
-    yield service
-    lab.ctl("stop", SOCKET, UNIT)
-    lab.ctl("reset-failed")
-    assert lab.processes(UNIT) == []
 
 
 def test_start_blocks_until_the_critical_server_is_connected(service: Service) -> None:
@@ -126,6 +54,16 @@ def test_reload_returns_when_the_new_server_is_connected(service: Service) -> No
     assert service.state == "active"
 
 
+def test_a_reload_may_take_longer_than_the_units_own_limit(service: Service) -> None:
+    service.drop_in("TimeoutStartSec=6\n")
+    service.start(old=fake())
+
+    service.configure(old=fake(), new=fake("--slow-start", 8))
+    service.lab.ctl("reload", UNIT)
+
+    assert service.states() == {"old": "connected", "new": "connected"}
+
+
 def test_reload_fails_on_a_bad_file_and_changes_nothing(service: Service) -> None:
     service.start(old=fake())
     until(lambda: service.connected("old"))
@@ -138,14 +76,19 @@ def test_reload_fails_on_a_bad_file_and_changes_nothing(service: Service) -> Non
     assert service.state == "active"
 
 
-def test_the_watchdog_restarts_a_daemon_whose_loop_does_not_turn(service: Service) -> None:
+def test_the_watchdog_restarts_a_daemon_whose_loop_is_blocked(service: Service) -> None:
+    blocking = service.lab.share / "blocking"
+    blocking.mkdir(exist_ok=True)
+    (blocking / "sitecustomize.py").write_text(BLOCKING)
+    # So that no other end than the watchdog's brings it back.
+    service.drop_in("Environment=PYTHONPATH=/run/share/blocking\nRestart=on-watchdog\n")
     service.start(one=fake())
     before = service.main_pid
 
-    service.lab.kill("STOP", before)
+    service.lab.kill("USR2", before)
 
     until(lambda: service.main_pid not in (0, before) and service.state == "active")
-    assert service.lab.show(UNIT, "NRestarts") != "0"
+    assert service.lab.show(UNIT, "NRestarts") == "1"
 
 
 def test_stop_ends_children_that_ignore_sigterm_within_seven_seconds(service: Service) -> None:
@@ -159,6 +102,30 @@ def test_stop_ends_children_that_ignore_sigterm_within_seven_seconds(service: Se
     assert time.monotonic() - began < 7
     assert service.lab.processes(UNIT) == []
     assert service.lab.show(UNIT, "Result") == "success"
+
+
+def test_a_stop_may_take_as_long_as_the_most_patient_server_even_beyond_the_units_own_limit(
+    service: Service,
+) -> None:
+    service.drop_in("TimeoutStopSec=2\n")
+    service.start(slow=fake("--ignore-sigterm", "--ignore-eof", critical=True, stopGrace=4))
+
+    service.lab.ctl("stop", UNIT)
+
+    assert service.lab.show(UNIT, "Result") == "success"
+    assert "stopped, nothing left" in (service.lab.share / "daemon.log").read_text()
+    assert service.lab.processes(UNIT) == []
+
+
+def test_a_start_may_take_as_long_as_a_critical_server_even_beyond_the_units_own_limit(
+    service: Service,
+) -> None:
+    service.drop_in("TimeoutStartSec=6\n")
+
+    service.start(slow=fake("--slow-start", 8, critical=True))
+
+    assert service.state == "active"
+    assert service.states() == {"slow": "connected"}
 
 
 def test_a_killed_daemon_leaves_nothing_and_is_started_again(service: Service) -> None:
@@ -180,6 +147,23 @@ def test_a_client_that_comes_before_the_daemon_gets_its_answer(service: Service)
 
     assert "one" in states
     until(lambda: service.state == "active")
+
+
+@pytest.mark.parametrize(
+    ("settings", "served"),
+    [("", False), ("SocketGroup=nogroup\n", True), ("SocketGroup=nogroup\nSocketMode=0600\n", False)],
+)
+def test_the_sockets_group_and_mode_say_who_may_connect(
+    service: Service, settings: str, served: bool
+) -> None:
+    service.configure()
+    service.lab.unit(f"{SOCKET}.d/test.conf", f"[Socket]\n{settings}")
+    service.lab.ctl("start", SOCKET)
+
+    stranger = ("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups")
+    done = service.lab.run(*stranger, str(PROGRAM), "--socket", CONTROL, "status", check=False)
+
+    assert done.returncode == (0 if served else UNREACHABLE), done.stderr
 
 
 def test_a_credential_reaches_the_server_that_names_it_and_no_other(service: Service) -> None:

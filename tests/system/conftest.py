@@ -1,0 +1,29 @@
+"""A systemd for each module of tests, and a service that leaves nothing behind for each test."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from supervisor.runtime.units import plan
+from tests.system.lab import Lab
+from tests.system.service import PROGRAM, SOCKET, UNIT, Service
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    with Lab(tmp_path_factory.mktemp("systemd") / "share") as lab:
+        for path, text in plan(user=False, environ=os.environ, program=PROGRAM).files.items():
+            lab.unit(path.name, text)
+        yield lab
+
+
+@pytest.fixture
+def service(lab: Lab) -> Iterator[Service]:
+    service = Service(lab)
+    service.drop_in("")
+    lab.unit(f"{SOCKET}.d/test.conf", "")
+    yield service
+    lab.ctl("stop", SOCKET, UNIT)
+    lab.ctl("reset-failed")
+    assert lab.processes(UNIT) == []
