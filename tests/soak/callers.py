@@ -1,0 +1,109 @@
+"""Clients that call without pause, each on its own connection and thread, and keep account of every call."""
+
+import threading
+from collections import Counter
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from tests.e2e.support import Client
+from tests.soak.world import World
+
+OUTCOMES = {"ok", "tool_error", "rejected", "not_sent", "unknown", "timed_out", "cancelled"}
+TOOLS: tuple[tuple[str, dict[str, Any], int], ...] = (
+    ("echo", {"text": "hello"}, 60),
+    ("sleep", {"seconds": 0.05}, 20),
+    ("big", {"bytes": 100_000}, 8),
+    ("error", {}, 5),
+    ("rpc_error", {}, 5),
+    ("crash", {"code": 3}, 1),
+    ("crash", {"signal": "SIGKILL"}, 1),
+)
+"""What is called, and how often in a hundred."""
+
+
+class Ledger:
+    """The calls of one connection: each is answered once, by one outcome."""
+
+    def __init__(self, client: Client, broken: list[str]) -> None:
+        self.client, self._broken = client, broken
+        self._open: dict[int, str] = {}
+        self.ends: Counter[str] = Counter()
+
+    def ask(self, tool: str, arguments: dict[str, Any]) -> None:
+        self._open[self.client.ask("tools/call", name=tool, arguments=arguments)] = tool
+
+    def settle(self) -> None:
+        """Read until every call has ended; then nothing more may come."""
+        while self._open:
+            self._take(self.client.receive())
+        number = self.client.ask("supervisor/ping")
+        answer = self.client.receive()
+        if answer.get("id") != number:
+            self._broken.append(f"an answer that nobody waited for: {str(answer)[:200]}")
+
+    def _take(self, answer: dict[str, Any]) -> None:
+        tool = self._open.pop(answer["id"], None)
+        outcome = outcome_of(answer)
+        self.ends[outcome] += 1
+        if tool is None:
+            self._broken.append(f"a second answer: {str(answer)[:200]}")
+        if outcome not in OUTCOMES:
+            self._broken.append(f"{tool} ended without an outcome: {str(answer)[:200]}")
+
+
+def outcome_of(answer: dict[str, Any]) -> str:
+    match answer:
+        case {"result": {"isError": True}}:
+            return "tool_error"
+        case {"result": _}:
+            return "ok"
+        case {"error": {"code": -32050}}:
+            return "tool_error"  # the server's own error passes as it is, and is counted so
+        case {"error": {"data": {"outcome": str(outcome)}}}:
+            return outcome
+        case _:
+            return "none"
+
+
+class Caller:
+    """One client that calls random tools of random servers, some at a time, while it is not told to pause."""
+
+    def __init__(self, world: World, names: Sequence[str], seed: int, *, at_once: int = 8) -> None:
+        self._names, self._random, self._at_once = names, Random(seed), at_once
+        self.ledger = Ledger(world.daemon.connect(), world.broken)
+        self._world = world
+        self._go, self._resting, self._over = threading.Event(), threading.Event(), False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._go.set()
+        self._thread.start()
+
+    def pause(self) -> None:
+        """Ask for no more, and wait until all that was asked has ended."""
+        self._go.clear()
+        if not self._resting.wait(120):
+            self._world.broken.append("a caller still waits for its calls after two minutes")
+
+    def resume(self) -> None:
+        self._resting.clear()
+        self._go.set()
+
+    def end(self) -> None:
+        self._over = True
+        self._go.set()
+        self._thread.join(120)
+        self.ledger.client.close()
+
+    def _run(self) -> None:
+        try:
+            while not self._over:
+                for _ in range(self._at_once):
+                    name, arguments, _ = self._random.choices(TOOLS, [weight for *_, weight in TOOLS])[0]
+                    self.ledger.ask(f"{self._random.choice(self._names)}_{name}", arguments)
+                self.ledger.settle()
+                if not self._go.is_set():
+                    self._resting.set()
+                    self._go.wait(120)
+        except (AssertionError, OSError) as exc:
+            self._world.broken.append(f"a caller was cut off: {type(exc).__name__}: {exc}")
+            self._resting.set()
