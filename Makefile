@@ -45,8 +45,7 @@ layers: $(VENV)/.dev ## Who may import whom.
 
 unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m "not system" -n 2 --ignore tests/e2e
-	$(BIN)/coverage run -m pytest -m "not system" tests/e2e
+	$(BIN)/coverage run -m pytest -m "not system" -n 2 --dist worksteal
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include="supervisor/core/*" --fail-under=100

@@ -35,6 +35,11 @@ class Memory:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._facts: dict[str, Any] = self._read()
+        self.silent: dict[str, bool] = {}
+        """Launches that died without a word both ways, and whether the last was asked `server/discover`.
+
+        Only for this life of the daemon.
+        """
         self.tools = KnownTools(None if path is None else path.with_name("tools"))
 
     def cannot_take_a_probe(self, fingerprint: str) -> bool:

@@ -5,7 +5,7 @@ left. It decides nothing about time: how long a start may take and when grace is
 which calls `close` and `abort`.
 
 A server that dies when it is asked `server/discover` costs a process, not a run: it is started once more
-and greeted the old way, and that is remembered.
+and greeted the old way, and that is remembered. One that dies either way is tried in turn, a process a run.
 """
 
 import contextlib
@@ -77,19 +77,28 @@ class StdioRun:
         return self._child.pid if self._child is not None else None
 
     async def live(self, report: Callable[[Event], None]) -> End:
-        memory, fingerprint = self._host.memory, self._program.fingerprint
-        probe = not memory.cannot_take_a_probe(fingerprint)
         try:
-            end = await self._live_once(report, probe=probe)
-            if probe and not self._closing and not self.talk.heard:
-                server = self._program.server
-                logger.info("%s: %s when asked server/discover", server, end.detail, extra=about(server))
-                self.talk = self._new_talk()
-                end = await self._live_once(report, probe=False)
+            return await self._live_either_way(report)
         except CannotStart as exc:
             return End(str(exc), hopeless=True)
         except OSError as exc:
             return End(f"cannot start: {exc.strerror or exc}")
+
+    async def _live_either_way(self, report: Callable[[Event], None]) -> End:
+        """With a probe or without: both at first, in turn once a server has died of neither or both."""
+        memory, fingerprint = self._host.memory, self._program.fingerprint
+        if memory.cannot_take_a_probe(fingerprint):
+            return await self._live_once(report, probe=False)
+        before = memory.silent.pop(fingerprint, None)
+        probe = not before
+        end = await self._live_once(report, probe=probe)
+        if before is None and not self._closing and not self.talk.heard:
+            server = self._program.server
+            logger.info("%s: %s when asked server/discover", server, end.detail, extra=about(server))
+            self.talk, probe = self._new_talk(), False
+            end = await self._live_once(report, probe=probe)
+        if not self._closing and not self.talk.heard:
+            memory.silent[fingerprint] = probe
         return end
 
     def close(self) -> None:

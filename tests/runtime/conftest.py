@@ -14,6 +14,7 @@ from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import Orphans, become_subreaper
 from supervisor.runtime.stdio import Host
 from tests.runtime.fleet_support import Build
+from tests.runtime.support import INSTANCE
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -41,7 +42,7 @@ def nothing_left(_uvloop_is_set_up: None) -> Iterator[None]:
 
 @pytest.fixture
 def orphans() -> Orphans:
-    return Orphans("instance")
+    return Orphans(INSTANCE)
 
 
 @pytest.fixture

@@ -25,6 +25,8 @@ from supervisor.runtime.wire import NotSent
 
 FAKE = Path(__file__).parents[1] / "fake_servers" / "fake.py"
 ROOT = Path(__file__).parents[2]
+INSTANCE = f"instance-{os.getpid()}"
+"""Names this process of the test run; another one must not take our children for its leftovers."""
 PATIENCE = 10.0
 """Seconds after which something that must happen has not."""
 QUICK = Limits(probe=0.2)

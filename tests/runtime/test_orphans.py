@@ -13,7 +13,7 @@ import pytest
 
 from supervisor.runtime import proctable
 from supervisor.runtime.orphans import TOKEN_NAME, Orphans, Token, instance_of
-from tests.runtime.support import LOOPS, PATIENCE, alive, bystander, fake, number_in, until
+from tests.runtime.support import INSTANCE, LOOPS, PATIENCE, alive, bystander, fake, number_in, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -37,7 +37,7 @@ def test_a_token_names_instance_daemon_run_and_server(orphans: Orphans) -> None:
     us = proctable.entry(os.getpid())
     assert us is not None
 
-    assert str(orphans.token("a:b")) == f"instance:{us.pid}-{us.started}:1:a:b"
+    assert str(orphans.token("a:b")) == f"{INSTANCE}:{us.pid}-{us.started}:1:a:b"
 
 
 def test_no_two_runs_share_a_token(orphans: Orphans) -> None:
@@ -236,7 +236,7 @@ async def test_the_watch_gives_back_the_signal_it_took(orphans: Orphans) -> None
 # What a dead daemon left.
 
 
-DEAD = Token("instance", "999999-1", 3, "server")
+DEAD = Token(INSTANCE, "999999-1", 3, "server")
 OTHER_INSTANCE = Token("elsewhere", "999999-1", 3, "server")
 
 
@@ -294,7 +294,7 @@ async def test_what_a_living_daemon_or_another_instance_has_is_left_alone(orphan
 
 
 async def test_an_instance_is_not_taken_for_one_whose_name_it_begins_with(orphans: Orphans) -> None:
-    with left_behind(Token("instance2", "999999-1", 1, "server")) as process, anyio.fail_after(PATIENCE):
+    with left_behind(Token(INSTANCE + "2", "999999-1", 1, "server")) as process, anyio.fail_after(PATIENCE):
         is_up(process)
 
         assert await orphans.end_leftovers(grace=0.05) == 0

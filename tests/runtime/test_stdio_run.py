@@ -1,6 +1,7 @@
 """Runs of real children: they come up in every era, and what they say arrives."""
 
 import json
+import shlex
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from supervisor.runtime.session import Limits
 from supervisor.runtime.stdio import Host
 from tests.runtime.support import (
     ENVIRON,
+    INSTANCE,
     LOOPS,
     QUICK,
     TELL,
@@ -86,6 +88,34 @@ async def test_what_is_known_of_a_probe_outlives_the_daemon(host: Host, tmp_path
         await second.opened()
 
     assert received(tmp_path / "log")[0] == "initialize"
+
+
+async def test_a_server_that_dies_either_way_is_tried_in_turn(host: Host, tmp_path: Path) -> None:
+    argv = fake("--exit-at", "spawn", "--log", tmp_path / "log")
+    tries: list[int] = []
+    asked: list[bool] = []
+    for _ in range(4):
+        async with staged(host, argv) as stage:
+            await stage.ended()
+        tries.append(starts(tmp_path / "log"))
+        asked.extend(host.memory.silent.values())
+
+    assert tries == [2, 3, 4, 5]
+    assert asked == [False, True, False, True]
+
+
+async def test_one_that_died_either_way_is_met_as_before_once_it_lives(host: Host, tmp_path: Path) -> None:
+    server = shlex.join(fake("--era", "rmcp"))
+    argv = ["/bin/sh", "-c", f"test -e {tmp_path}/mended || exit 1; exec {server}"]
+    for _ in range(2):
+        async with staged(host, argv) as stage:
+            await stage.ended()
+    (tmp_path / "mended").touch()
+
+    async with staged(host, argv) as stage:
+        await stage.opened()
+
+    assert host.memory.silent == {}
 
 
 async def test_a_server_that_exits_before_it_is_asked_is_tried_twice_and_not_remembered(
@@ -171,7 +201,7 @@ async def test_a_child_gets_its_environment_its_token_and_three_streams(host: Ho
         environment = json.loads((await stage.call("environ")).text)
         descriptors = json.loads((await stage.call("fds")).text)
 
-    assert environment.pop(TOKEN_NAME).startswith("instance:")
+    assert environment.pop(TOKEN_NAME).startswith(f"{INSTANCE}:")
     assert environment == {**ENVIRON, "MINE": "yes"}
     assert sorted(descriptors) == ["0", "1", "2"]
 
