@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 export PIP_NO_WARN_SCRIPT_LOCATION := 1
 
-.PHONY: install run test test-system lint types layers unit docs bench lock clean help
+.PHONY: install run test test-system lint types layers unit kit fuzz soak docs bench lock clean help
 
 help: ## Say what can be made.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -53,6 +53,15 @@ unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs what they need.
 	tests/system/prepare
 	$(BIN)/python -m pytest -m system -rs tests/system
+
+kit: $(VENV)/.dev ## Every case of the hostile-server kit, KIT=20 times each.
+	KIT=$(or $(KIT),20) $(BIN)/python -m pytest tests/kit
+
+fuzz: $(VENV)/.dev ## Bytes and histories at random, FUZZ=2000 examples of each.
+	FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest tests/fuzz --timeout=0
+
+soak: $(VENV)/.dev ## Ten minutes of random trouble, every promise checked; SOAK=60 (seconds), SEED=7, SERVERS=20 choose.
+	$(BIN)/python -m tests.soak
 
 docs: $(VENV)/.dev ## Regenerate what is generated: the lifecycle diagram, the schema.
 	$(BIN)/python tools/diagram.py --write
