@@ -34,6 +34,7 @@ MODULES: Mapping[str, str] = {
     "import": "editing",
     "shutdown": "service",
     "install-unit": "units",
+    "selftest": "selftest",
     "completion": "completion",
     "version": "service",
 }

@@ -288,6 +288,8 @@ class Client(asyncio.Protocol):
             task = asyncio.get_running_loop().create_task(self._finish(result, request, answer))
             self._tasks.add(task)
             task.add_done_callback(self._finished)
+            # A client may leave before its task has begun; what was never awaited would be complained about.
+            task.add_done_callback(lambda _: result.close())
         else:
             answer.result(_encoder.encode(result))
 

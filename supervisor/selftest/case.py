@@ -1,0 +1,160 @@
+"""A case: what is given, what happens, what must be so then. How it is performed, and that it never hangs.
+
+Owns the order of events around one case. What must be so after every case is `oracle`'s to say.
+"""
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from supervisor.errors import SupervisorError
+from supervisor.selftest.lab import Entry, Lab, TooLate, hostile
+from supervisor.selftest.oracle import Innocent, aftermath, baseline, contradictions, leftovers
+from supervisor.selftest.promises import Complaint, Promise
+
+BAD, GOOD = "bad", "good"
+INNOCENTS: Mapping[str, Entry] = {GOOD: hostile("polite")}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """How a call ended, as the caller was told."""
+
+    outcome: str
+    said: str
+    known: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(slots=True)
+class Scene:
+    """What the steps of one case share."""
+
+    lab: Lab
+    servers: Mapping[str, Entry]
+    answers: list[Answer] = field(default_factory=list[Answer])
+    first_pid: int | None = None
+    """The bad server's process at the beginning."""
+
+
+Step = Callable[[Scene], None]
+Check = Callable[[Scene], str | None]
+"""Says what is not as it must be; None when all is well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    id: str
+    """Its name in docs/faults.md."""
+    promise: Promise
+    given: str
+    when: str
+    then: str
+    servers: Mapping[str, Entry]
+    acts: tuple[Step, ...]
+    checks: tuple[Check, ...]
+    own_daemon: bool = False
+    """Whether it concerns the daemon's own life, and so needs one for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    case: Case
+    complaints: tuple[Complaint, ...]
+    seconds: float
+
+
+def perform(case: Case, directory: Path, bench: "Bench") -> Result:
+    """Let the case happen, and say what was not as it must be."""
+    began = time.monotonic()
+    complaints = _alone(case, directory) if case.own_daemon else bench.among_innocents(case)
+    return Result(case, tuple(complaints), time.monotonic() - began)
+
+
+class Bench:
+    """One daemon with an innocent server, for one case after the other; a new one when it did not survive."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._lab: Lab | None = None
+        self._innocent: Innocent | None = None
+        self._number = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave nothing."""
+        if self._innocent is not None:
+            self._innocent.close()
+        if self._lab is not None:
+            with suppress(TooLate):
+                self._lab.end()
+            self._lab.destroy()
+        self._lab = self._innocent = None
+
+    def among_innocents(self, case: Case) -> list[Complaint]:
+        """Add the bad server, act, check, take it away, and look whether anything is different."""
+        try:
+            lab, innocent = self._ready()
+            return _observed(case, lab, innocent)
+        except (SupervisorError, TooLate, OSError) as trouble:
+            self.close()
+            return [Complaint(Promise.NO_HARM, f"the daemon does not answer: {trouble}")]
+
+    def _ready(self) -> tuple[Lab, Innocent]:
+        if self._lab is None or self._innocent is None:
+            self._number += 1
+            home = self._directory / f"bench-{self._number}"
+            home.mkdir()
+            self._lab = Lab(home)
+            self._lab.start(INNOCENTS)
+            self._innocent = Innocent(self._lab.another_client(), tool=f"{GOOD}_echo")
+        return self._lab, self._innocent
+
+
+def _observed(case: Case, lab: Lab, innocent: Innocent) -> list[Complaint]:
+    lab.begin_journal()
+    before = baseline(lab, innocent)
+    with innocent.watched() as watch:
+        scene = Scene(lab, case.servers)
+        lab.reload({**INNOCENTS, **case.servers})
+        complaints = [*_played(case, scene), *contradictions(lab)]
+        lab.reload(INNOCENTS)
+    return [*complaints, *aftermath(lab, before, watch)]
+
+
+def _alone(case: Case, directory: Path) -> list[Complaint]:
+    home = directory / f"alone-{case.id}"
+    home.mkdir(exist_ok=True)
+    lab = Lab(home)
+    try:
+        lab.spawn(case.servers)
+        complaints = _played(case, Scene(lab, case.servers))
+        return [*complaints, *_ended(lab), *leftovers(lab)]
+    finally:
+        lab.destroy()
+
+
+def _ended(lab: Lab) -> list[Complaint]:
+    try:
+        status = lab.end()
+    except TooLate as late:
+        return [Complaint(Promise.NOTHING_LEFT, str(late))]
+    return [] if status == 0 else [Complaint(Promise.NOTHING_LEFT, f"the daemon ended with status {status}")]
+
+
+def _played(case: Case, scene: Scene) -> list[Complaint]:
+    """Act and check; a step that fails ends the case, and a check that fails does not end the others."""
+    try:
+        for act in case.acts:
+            act(scene)
+        found = [complaint for check in case.checks if (complaint := check(scene)) is not None]
+    except (SupervisorError, TooLate, OSError) as trouble:
+        found = [f"the case could not be played to its end: {trouble}"]
+    return [Complaint(case.promise, sentence) for sentence in found]

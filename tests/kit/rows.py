@@ -1,0 +1,254 @@
+"""More cases than ship, in the same words: what takes longer, or squeezes the daemon."""
+
+import resource
+import signal
+import socket
+from contextlib import ExitStack
+
+from supervisor.selftest.case import BAD, Case, Check, Scene, Step
+from supervisor.selftest.lab import hostile, until
+from supervisor.selftest.promises import Promise
+from supervisor.selftest.steps import (
+    await_state,
+    call,
+    during_calls,
+    hit,
+    no_process,
+    note_pid,
+    order,
+    outcomes,
+    reason,
+    received,
+    same_process,
+    state,
+    texts,
+)
+from tests.e2e.support import fake
+
+MEBI = 1 << 20
+CROWD = 12
+TRIES = 3
+PLAIN = {BAD: hostile()}
+RETRIED = {"policy": "on-failure", "delay": 0.05, "maxFailures": TRIES}
+
+
+def squeezed(act: Step) -> Step:
+    """Act while the daemon has no descriptors to spare, then give them back."""
+
+    def step(scene: Scene) -> None:
+        soft, hard = resource.prlimit(scene.lab.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(scene.lab.pid, resource.RLIMIT_NOFILE, (len(scene.lab.descriptors()) + 1, hard))
+        try:
+            act(scene)
+        finally:
+            resource.prlimit(scene.lab.pid, resource.RLIMIT_NOFILE, (soft, hard))
+
+    return step
+
+
+def try_to_start(scene: Scene) -> None:
+    scene.lab.client.request("servers/start", {"server": BAD, "wait": False})
+    until(lambda: scene.lab.client.server(BAD)["state"] == "unavailable")
+
+
+def connect_in_crowds(scene: Scene) -> None:
+    """Connect more often than there are descriptors, and leave again."""
+    with ExitStack() as stack:
+        for _ in range(50):
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.setblocking(False)
+            connection.connect_ex(str(scene.lab.socket))
+
+
+def hang_up_often(scene: Scene) -> None:
+    """Have a daemon reload again and again."""
+    for _ in range(20):
+        scene.lab.signal(signal.SIGHUP)
+
+
+def repeatedly(act: Step, count: int) -> Step:
+    def step(scene: Scene) -> None:
+        for _ in range(count):
+            act(scene)
+
+    return step
+
+
+def settle(scene: Scene) -> None:
+    """Wait until no server is on its way anywhere, and none is to be tried again."""
+    moving = ("starting", "stopping", "killing", "backoff")
+    until(lambda: not [each for each in scene.lab.client.servers() if each["phase"] in moving])
+
+
+def starts_at_most(count: int) -> Check:
+    def check(scene: Scene) -> str | None:
+        started = sum(1 for line in scene.lab.journal() if "pid" in line)
+        return (
+            None
+            if started <= count
+            else f"{started} processes were started, and {count} would have been enough"
+        )
+
+    return check
+
+
+def crowd_given_up(scene: Scene) -> str | None:
+    reasons = {each["reason"] for each in scene.lab.client.servers() if each["name"].startswith(BAD)}
+    return None if all("crash loop" in each for each in reasons) else f"the reasons are {sorted(reasons)}"
+
+
+ROWS = (
+    Case(
+        "C2",
+        Promise.TRUTH,
+        given="a command may not be executed",
+        when="it is started",
+        then="status says so",
+        servers={BAD: {"command": "/etc/passwd"}},
+        acts=(await_state("unavailable"),),
+        checks=(reason("/etc/passwd"),),
+    ),
+    Case(
+        "C4",
+        Promise.TRUTH,
+        given="a server exits with 0 at once",
+        when="it is started",
+        then="it does not count as connected",
+        servers={BAD: fake("--exit-at", "spawn")},
+        acts=(await_state("unavailable"),),
+        checks=(no_process,),
+    ),
+    Case(
+        "C22",
+        Promise.NO_HARM,
+        given="a dozen servers crash at every start and want to be restarted",
+        when="they are started",
+        then="each is given up after its budget",
+        servers={
+            f"{BAD}-{each}": hostile("exit-3", f"number-{each}", restart=RETRIED) for each in range(CROWD)
+        },
+        acts=(settle,),
+        # One more for the first run: what dies before it said a word may have died of the probe.
+        checks=(crowd_given_up, starts_at_most(CROWD * (TRIES + 1))),
+    ),
+    Case(
+        "C25",
+        Promise.NO_HARM,
+        given="a server opens descriptors and closes none",
+        when="it goes on",
+        then="the daemon has no more than before",
+        servers=PLAIN,
+        acts=(call("hoard", count=400),),
+        checks=(texts("mine"), state("connected")),
+    ),
+    Case(
+        "C28",
+        Promise.NO_HARM,
+        given="a server asks without reading what it is answered",
+        when="it is called",
+        then="it is answered, or ended, and nobody else notices",
+        servers=PLAIN,
+        acts=(call("pester", count=30_000),),
+        checks=(),
+    ),
+    Case(
+        "C29",
+        Promise.NO_HARM,
+        given="a server lists ten thousand tools",
+        when="it is started",
+        then="they are listed",
+        servers={BAD: fake("--tools", 10_000, "--page-size", 1000)},
+        acts=(call("echo_9999"),),
+        checks=(outcomes("ok"),),
+    ),
+    Case(
+        "C31",
+        Promise.NOTHING_LEFT,
+        given="a server is in backoff",
+        when="it is stopped",
+        then="it is stopped, and not started again",
+        servers={BAD: hostile("exit-3", restart={"policy": "always", "delay": 60, "maxDelay": 60})},
+        acts=(await_state("unavailable"), order("stop")),
+        checks=(state("stopped"), starts_at_most(2)),
+    ),
+    Case(
+        "C9",
+        Promise.NO_HARM,
+        given="a server answers a call in broken UTF-8",
+        when="it is called",
+        then="the call ends, and others are answered",
+        servers={BAD: fake("--bad-utf8", callTimeout=1)},
+        acts=(call("echo"),),
+        checks=(),
+    ),
+    Case(
+        "S16",
+        Promise.NO_HARM,
+        given="the daemon has no descriptors left",
+        when="fifty clients connect and leave",
+        then="it serves as before",
+        servers=PLAIN,
+        acts=(squeezed(connect_in_crowds), call("echo", text="and now")),
+        checks=(texts("and now"),),
+    ),
+    Case(
+        "D5",
+        Promise.TRUTH,
+        given="a server works",
+        when="the daemon is hung up on twenty times",
+        then="nothing is restarted",
+        servers=PLAIN,
+        acts=(note_pid, hang_up_often, call("echo", text="here")),
+        checks=(texts("here"), same_process),
+    ),
+    Case(
+        "D7",
+        Promise.NO_HARM,
+        given="the daemon has no descriptors left",
+        when="a server is to be started",
+        then="it fails and says why, and works once there are some",
+        servers=PLAIN,
+        acts=(order("stop"), squeezed(try_to_start), order("restart"), call("echo", text="at last")),
+        checks=(texts("at last"), state("connected")),
+    ),
+    Case(
+        "K4",
+        Promise.NOTHING_LEFT,
+        given="a server with a family",
+        when="it is restarted ten times",
+        then="nothing of the former ones is left",
+        servers={BAD: hostile("escape", "family", stopGrace=0.05)},
+        acts=(repeatedly(order("restart"), 10), order("stop")),
+        checks=(no_process,),
+    ),
+    Case(
+        "K5",
+        Promise.ACCOUNT,
+        given="calls are under way",
+        when="their server is stopped by an operator",
+        then="each ends as unknown, and none is sent again",
+        servers=PLAIN,
+        acts=(during_calls(4, order("stop")),),
+        checks=(outcomes(*["unknown"] * 4), received("hang", 4)),
+    ),
+    Case(
+        "K6",
+        Promise.ACCOUNT,
+        given="calls are under way at a server that restarts",
+        when="it is killed",
+        then="each ends as unknown, none is sent again, and it comes back",
+        servers={BAD: hostile(restart="on-failure")},
+        acts=(during_calls(4, hit(signal.SIGKILL)), await_state("connected")),
+        checks=(outcomes(*["unknown"] * 4), received("hang", 4)),
+    ),
+    Case(
+        "K7",
+        Promise.NO_HARM,
+        given="a server writes to its standard error without a line break",
+        when="it is called",
+        then="it is answered",
+        servers={BAD: fake()},
+        acts=(call("stderr", text="x" * MEBI),),
+        checks=(texts("said"),),
+    ),
+)
