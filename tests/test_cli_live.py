@@ -123,7 +123,8 @@ def running(launcher: Launcher, *words: str) -> "Iterator[subprocess.Popen[bytes
 
 
 def readable(stream: int) -> bool:
-    return bool(select.select([stream], [], [], 0)[0])
+    """Whether something comes soon: changes that are undone at once are not told."""
+    return bool(select.select([stream], [], [], 0.2)[0])
 
 
 def read_until(stream: int, wanted: str) -> str:

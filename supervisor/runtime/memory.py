@@ -35,8 +35,9 @@ class Memory:
     def __init__(self, path: Path | None) -> None:
         self._path = path
         self._facts: dict[str, Any] = self._read()
-        self.silent: dict[str, bool] = {}
-        """Launches that died without a word both ways, and whether the last was asked `server/discover`.
+        self.silent: dict[tuple[str, str], bool] = {}
+        """Servers and launches that died without a word both ways, and whether the last one was asked
+        `server/discover`.
 
         Only for this life of the daemon.
         """

@@ -89,7 +89,8 @@ class StdioRun:
         memory, fingerprint = self._host.memory, self._program.fingerprint
         if memory.cannot_take_a_probe(fingerprint):
             return await self._live_once(report, probe=False)
-        before = memory.silent.pop(fingerprint, None)
+        mine = (self._program.server, fingerprint)
+        before = memory.silent.pop(mine, None)
         probe = not before
         end = await self._live_once(report, probe=probe)
         if before is None and not self._closing and not self.talk.heard:
@@ -98,7 +99,7 @@ class StdioRun:
             self.talk, probe = self._new_talk(), False
             end = await self._live_once(report, probe=probe)
         if not self._closing and not self.talk.heard:
-            memory.silent[fingerprint] = probe
+            memory.silent[mine] = probe
         return end
 
     def close(self) -> None:

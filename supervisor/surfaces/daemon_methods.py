@@ -105,7 +105,7 @@ def info(service: Service, _params: NoParams, _caller: Caller) -> Information:
     return Information(
         version=__version__,
         pid=service.pid,
-        uptime=time.time() - service.started_at,
+        uptime=time.monotonic() - service.began,
         socket=service.socket,
         config_files=tuple(FileView(file.path, file.found) for file in service.loaded.files),
         generation=view.generation,

@@ -1,7 +1,8 @@
 """What the methods of the control API work on, and the one who asks."""
 
+import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from supervisor.core.servers import Loaded
@@ -23,6 +24,8 @@ class Service:
     pid: int
     started_at: float
     shut_down: Callable[[], None]
+    began: float = field(default_factory=time.monotonic)
+    """When the daemon started, by a clock that nobody sets."""
 
     @property
     def loaded(self) -> Loaded:
