@@ -10,6 +10,13 @@ from tests.system.lab import Lab
 from tests.system.service import PROGRAM, SOCKET, UNIT, Service
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Side by side go files, but only one of those that boot a systemd."""
+    for item in items:
+        name = item.path.stem
+        item.add_marker(pytest.mark.xdist_group("lab" if name.startswith("test_systemd") else name))
+
+
 @pytest.fixture(scope="module")
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     with Lab(tmp_path_factory.mktemp("systemd") / "share") as lab:
