@@ -2,9 +2,11 @@
 
 import argparse
 import os
+import signal
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,12 +14,15 @@ from bench import call_suites, life_suites
 from bench.environment import described, prepare
 from bench.field import Ground
 from bench.figures import Figure
+from bench.peers import PEERS
+from bench.peers.install import available
 from bench.plan import QUICK, Plan, Suite
 from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
 from bench.targets import verdicts
 
 CONTENDERS = ("floor", "uvfloor", "sdk", "thin", "client")
+EVERYBODY = (*CONTENDERS, *PEERS)
 SUITES: Mapping[str, Suite] = {
     "calls": call_suites.calls,
     "listing": call_suites.listing,
@@ -26,6 +31,7 @@ SUITES: Mapping[str, Suite] = {
     "death": life_suites.death,
     "exit": life_suites.leave,
 }
+_WITH_PEERS = 3
 EPILOG = """\
 contenders:
   floor    an asyncio program that holds the servers' pipes itself, with callbacks
@@ -34,9 +40,18 @@ contenders:
   thin     the daemon through its socket, by a client as thin as the floor
   client   the daemon through its socket, by supervisor.client
 
+peers, with --peers or by name; installed on demand into .tools/peers:
+  mcporter   the daemon of mcporter through its socket
+  mcp-hub    mcp-hub through its REST interface
+  mcp-proxy  mcp-proxy through Streamable HTTP, one path for each server
+  fastmcp    a fastmcp server that mounts a proxy of each server, through Streamable HTTP
+  mcpo       mcpo through the paths of its OpenAPI applications
+
 examples:
   python -m bench --quick
   python -m bench --only calls --contenders floor,thin --json figures.json
+  python -m bench --peers
+  python -m bench --quick --contenders floor,thin,mcpo
 """
 
 
@@ -47,9 +62,12 @@ def arguments() -> argparse.Namespace:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--quick", action="store_true", help="under 30 s instead of under 3 min; rougher")
+    parser.add_argument(
+        "--quick", action="store_true", help="1 min instead of 3, with peers 4 instead of 8; rougher"
+    )
     parser.add_argument("--only", action="append", choices=SUITES, help="this suite; may be repeated")
     parser.add_argument("--contenders", type=_names, default=CONTENDERS, metavar="NAME,…", help="only these")
+    parser.add_argument("--peers", action="store_true", help="and what users would take instead")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument(
         "--daemon",
@@ -63,9 +81,25 @@ def arguments() -> argparse.Namespace:
 
 def _names(text: str) -> tuple[str, ...]:
     chosen = text.split(",")
-    if "floor" not in chosen or not set(chosen) <= set(CONTENDERS):
-        raise argparse.ArgumentTypeError(f"name floor and any of {', '.join(CONTENDERS[1:])}")
-    return tuple(name for name in CONTENDERS if name in chosen)
+    if "floor" not in chosen or not set(chosen) <= set(EVERYBODY):
+        raise argparse.ArgumentTypeError(f"name floor and any of {', '.join(EVERYBODY[1:])}")
+    return tuple(name for name in EVERYBODY if name in chosen)
+
+
+def contenders_of(options: argparse.Namespace) -> list[str]:
+    """Who takes part: those who were asked for and can be had."""
+    asked = [*options.contenders, *(PEERS if options.peers else ())]
+    peers = available(name for name in PEERS if name in asked)
+    own = [name for name in options.contenders if name not in PEERS]
+    if "sdk" in own:
+        prepare()
+    return [*(name for name in own if name != "client" or find_spec("supervisor.client")), *peers]
+
+
+def plan_of(options: argparse.Namespace, contenders: list[str]) -> Plan:
+    """How much work: with peers, who are slow, a round takes longer, so a suite may."""
+    plan = QUICK if options.quick else Plan()
+    return replace(plan, budget=_WITH_PEERS * plan.budget) if set(contenders) & set(PEERS) else plan
 
 
 def measured(ground: Ground, plan: Plan, names: list[str]) -> list[Figure]:
@@ -73,30 +107,45 @@ def measured(ground: Ground, plan: Plan, names: list[str]) -> list[Figure]:
     figures: list[Figure] = []
     for name in names:
         began = time.monotonic()
+        ground.out.clear()
         figures += SUITES[name](ground, plan)
         print(f"{name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
     return figures
 
 
+def _leave(number: int, _: object) -> None:
+    """End what was started, as after any other exception."""
+    sys.exit(128 + number)
+
+
+def report(figures: list[Figure], contenders: list[str], machine: Mapping[str, str], notes: list[str]) -> str:
+    """Everything on one page: the machine, the table, what it lacks and why, and the targets."""
+    parts = [
+        [f"{name}: {text}" for name, text in machine.items()],
+        [table(figures, contenders)],
+        notes,
+        verdicts(figures),
+    ]
+    return "\n\n".join("\n".join(part) for part in parts if part)
+
+
 def main() -> int:
     options = arguments()
-    contenders = [name for name in options.contenders if name != "client" or find_spec("supervisor.client")]
-    if "sdk" in contenders:
-        prepare()
-    machine = described()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    contenders = contenders_of(options)
+    machine = described(contenders)
     if os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
         print("the machine is busy: ratios will be rough", file=sys.stderr)
+    ground = Ground(contenders, options.daemon.absolute())
     try:
-        ground = Ground(contenders, options.daemon.absolute())
-        figures = measured(ground, QUICK if options.quick else Plan(), options.only or list(SUITES))
+        figures = measured(ground, plan_of(options, contenders), options.only or list(SUITES))
     except Stuck as exc:
         print(exc, file=sys.stderr)
         return 1
-    print("\n".join(f"{name}: {text}" for name, text in machine.items()), end="\n\n")
-    print(table(figures, contenders), end="\n\n")
-    print("\n".join(verdicts(figures)))
+    print(report(figures, contenders, machine, ground.notes))
     if options.json is not None:
-        options.json.write_text(as_json(figures, machine))
+        options.json.write_text(as_json(figures, machine, ground.notes))
     return 0
 
 

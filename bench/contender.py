@@ -20,11 +20,16 @@ class Fleet:
     socket: str = ""
     """Where the daemon listens that has them."""
     stop_grace: float = 5.0
+    port: int = 0
+    """Where the peer listens that has them."""
+    mark: str = ""
+    """What tells a peer's servers from all others."""
 
     @property
     def command(self) -> list[str]:
         """How one of the servers is started."""
         options = ["--stubborn"] if self.stubborn else []
+        options += [f"--mark={self.mark}"] if self.mark else []
         return [self.python, "-I", "-S", str(ECHO_SERVER), *options, str(self.tools)]
 
 

@@ -59,17 +59,16 @@ class EchoServer:
         if b'"method":"server/discover"' in line:
             return _RESULT % (identity, b'"supportedVersions":["2026-07-28"],%b,%b' % (_IDENTITY, _CACHE))
         if b'"method":"initialize"' in line:
-            return _RESULT % (identity, b'"protocolVersion":"2025-11-25",%b' % _IDENTITY)
+            version = value_after(line, b'"protocolVersion":')
+            return _RESULT % (identity, b'"protocolVersion":"%b",%b' % (version, _IDENTITY))
         return b'{"jsonrpc":"2.0","id":%b,"error":{"code":-32601,"message":"no such method"}}\n' % identity
 
     def _call(self, identity: bytes, line: bytes) -> bytes:
-        params = line.index(b'"params":')
-        name = value_after(line[params:], b'"name":')
-        if name == b"big":
+        if b'"name":"big"' in line:
             return self._big_answer(identity, value_after(line, b'"bytes":'))
-        if name == b"hang":
+        if b'"name":"hang"' in line:
             return _EMPTY
-        if name == b"pid":
+        if b'"name":"pid"' in line:
             return _RESULT % (identity, _TEXT % str(os.getpid()).encode())
         return _RESULT % (identity, _TEXT % value_after(line, b'"text":'))
 
@@ -97,7 +96,10 @@ def serve(server: EchoServer) -> None:
 
 
 def main() -> None:
-    """`echo_server.py [--stubborn] TOOLS`; a stubborn one outlives SIGTERM and the end of its input."""
+    """`echo_server.py [--stubborn] [--mark=TEXT] TOOLS`.
+
+    A stubborn one outlives SIGTERM and the end of its input; a mark only makes it findable.
+    """
     *options, tools = sys.argv[1:]
     if "--stubborn" not in options:
         serve(EchoServer(int(tools)))

@@ -4,9 +4,12 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
+from bench.peers import PEERS
+from bench.peers.install import pinned_version
 from bench.processes import ROOT, TOOLS_PYTHON
 
 _REQUIREMENTS = Path(__file__).with_name("requirements.txt")
@@ -25,10 +28,11 @@ def prepare() -> None:
     made_from.write_text(_REQUIREMENTS.read_text())
 
 
-def described() -> dict[str, str]:
+def described(contenders: Sequence[str] = ()) -> dict[str, str]:
     """What the figures depend on: the machine, its load, and versions."""
     pinned = dict(line.split("==") for line in _REQUIREMENTS.read_text().splitlines() if "==" in line)
     packages = [f"{name} {version(name)}" for name in _PACKAGES]
+    peers = {name: pinned_version(name) for name in contenders if name in PEERS}
     return {
         "processor": f"{os.cpu_count()} cores, {_processor()}",
         "system": f"{platform.system()} {platform.release()}",
@@ -36,6 +40,7 @@ def described() -> dict[str, str]:
         "python": platform.python_version(),
         "versions": ", ".join([*packages, f"mcp {pinned['mcp']}"]),
         "revision": _revision(),
+        **({"peers": ", ".join(f"{name} {number}" for name, number in peers.items())} if peers else {}),
     }
 
 

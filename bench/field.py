@@ -4,13 +4,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from subprocess import TimeoutExpired
 from typing import Any
 
 from bench.contender import Fleet
-from bench.processes import Daemon, Worker
+from bench.gateway import Gateway, free_port
+from bench.peers import PEERS
+from bench.processes import Daemon, Stuck, Worker
 
 BEHIND_DAEMON = ("thin", "client")
 
@@ -25,17 +28,27 @@ class Entrant:
 
     name: str
     worker: Worker
-    daemon: Daemon | None
+    gateway: Daemon | Gateway | None
+    """What the worker calls, when it does not hold the servers itself."""
     opened_after: float
     """Seconds from the start of its first process to all tools listed."""
+    ground: "Ground"
 
     @property
     def holder(self) -> int:
         """The process that holds the servers' pipes."""
-        return self.worker.pid if self.daemon is None else self.daemon.pid
+        return self.worker.pid if self.gateway is None else self.gateway.pid
+
+    @property
+    def out(self) -> bool:
+        """Whether it was given up."""
+        return self.name in self.ground.out
 
     def ask(self, command: str, /, **options: Any) -> Any:
         return self.worker.ask(command, **options)
+
+    def excused(self, figure: str) -> AbstractContextManager[None]:
+        return self.ground.excused(self.name, figure)
 
     def pids(self, servers: int) -> list[int]:
         """The processes of the first servers, as they say themselves."""
@@ -49,30 +62,62 @@ class Ground:
     contenders: Sequence[str]
     program: Path
     """The daemon's."""
+    out: set[str] = field(default_factory=set)
+    """Peers that were given up in the suite under way."""
+    notes: list[str] = field(default_factory=list)
+    """Why which figures are missing."""
+
+    @contextmanager
+    def excused(self, name: str, figure: str) -> Iterator[None]:
+        """Give a peer up that fails at this figure; the failure of any other contender ends the benchmark."""
+        try:
+            yield
+        except (Stuck, TimeoutExpired) as exc:
+            if name not in PEERS:
+                raise
+            self.out.add(name)
+            self.notes.append(f"{name}: no {figure}, nor what follows in its suite: {exc}")
+            print(self.notes[-1], file=sys.stderr)
+
+    def peers_lack(self, figure: str, reason: str) -> None:
+        """Take note of a figure that no peer can have, if there are peers at all."""
+        if not PEERS.keys().isdisjoint(self.contenders):
+            self.notes.append(f"{figure}: not for peers: {reason}")
 
     @contextmanager
     def field(self, fleet: Fleet, *, but: str = "") -> Iterator[list[Entrant]]:
         """Every contender, `but` one, each with a fleet of its own."""
+        entrants: list[Entrant] = []
         with ExitStack() as stack:
-            yield [stack.enter_context(self.enter(name, fleet)) for name in self.contenders if name != but]
+            for name in self.contenders:
+                if name != but:
+                    with self.excused(name, "start"):
+                        entrants.append(stack.enter_context(self.enter(name, fleet)))
+            yield entrants
 
     @contextmanager
     def enter(self, name: str, fleet: Fleet) -> Iterator[Entrant]:
         """One contender with all its servers up and listed; everything is ended on the way out."""
         with ExitStack() as stack:
-            if name in BEHIND_DAEMON:
-                worker, daemon, began = self._before_a_daemon(stack, name, fleet)
+            if name in BEHIND_DAEMON or name in PEERS:
+                worker, gateway, began = self._before_a_gateway(stack, name, fleet)
             else:
                 began = time.monotonic()
-                worker, daemon = stack.enter_context(Worker(name, fleet)), None
+                worker, gateway = stack.enter_context(Worker(name, fleet)), None
             worker.ask("open")
-            yield Entrant(name, worker, daemon, time.monotonic() - began)
+            yield Entrant(name, worker, gateway, time.monotonic() - began, self)
 
-    def _before_a_daemon(self, stack: ExitStack, name: str, fleet: Fleet) -> tuple[Worker, Daemon, float]:
-        """A client that is ready to connect, and the daemon just started; its time runs from there."""
+    def _before_a_gateway(
+        self, stack: ExitStack, name: str, fleet: Fleet
+    ) -> tuple[Worker, Daemon | Gateway, float]:
+        """A client that is ready to connect, and the gateway just started; its time runs from there."""
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         fleet = replace(fleet, socket=str(directory / "control.sock"))
+        if name in PEERS:
+            fleet = replace(fleet, port=free_port(), mark=directory.name)
         worker = stack.enter_context(Worker(name, fleet))
         worker.ask("ready")
         began = time.monotonic()
+        if name in PEERS:
+            return worker, stack.enter_context(Gateway(name, fleet, directory)), began
         return worker, stack.enter_context(Daemon(self.program, fleet, directory)), began

@@ -23,7 +23,8 @@ def start(ground: Ground, plan: Plan) -> list[Figure]:
         took, memory = Rounds(), Rounds()
         for _ in plan.rounds_of(plan.starts):
             for name in plan.holders(ground):
-                with ground.enter(name, fleet_of(servers)) as entrant:
+                what = f"start with {servers} servers"
+                with ground.excused(name, what), ground.enter(name, fleet_of(servers)) as entrant:
                     took.add(name, entrant.opened_after)
                     memory.add(name, rss_bytes(entrant.holder))
         figures.append(Figure(f"start to all listed, {servers} servers", "seconds", took.medians))
@@ -36,10 +37,10 @@ def death(ground: Ground, plan: Plan) -> list[Figure]:
     middle: dict[str, float] = {}
     slowest: dict[str, float] = {}
     for name in plan.holders(ground):
-        with ground.enter(name, fleet_of(plan.deaths)) as entrant:
+        with ground.excused(name, "kill -9 to error"), ground.enter(name, fleet_of(plan.deaths)) as entrant:
             pids = entrant.pids(plan.deaths)
             taken = [entrant.ask("death", server=server, pid=pid) * NANO for server, pid in enumerate(pids)]
-        middle[name], slowest[name] = percentile(taken, 0.5), percentile(taken, 0.99)
+            middle[name], slowest[name] = percentile(taken, 0.5), percentile(taken, 0.99)
     return [
         Figure("kill -9 to the caller's error p50", "seconds", middle),
         Figure("kill -9 to the caller's error p99", "seconds", slowest),
@@ -52,8 +53,11 @@ def leave(ground: Ground, plan: Plan) -> list[Figure]:
     left: dict[str, float] = {}
     orphans: dict[str, float] = {}
     for name in plan.holders(ground):
-        took[name], left[name] = _ended(ground, plan, name, _ask_to_end)
-        _, orphans[name] = _ended(ground, plan, name, _kill)
+        with ground.excused(name, "exit with stubborn servers"):
+            took[name], left[name] = _ended(ground, plan, name, _ask_to_end)
+    for name in plan.holders(ground):
+        with ground.excused(name, "kill -9 of the holder"):
+            _, orphans[name] = _ended(ground, plan, name, _kill)
     return [
         Figure(f"exit with {STUBBORN} stubborn servers, grace {plan.stop_grace:.0f} s", "seconds", took),
         Figure("servers left after that", "count", left),
@@ -76,17 +80,17 @@ def _ended(ground: Ground, plan: Plan, name: str, end: Callable[[Entrant], None]
 
 
 def _ask_to_end(entrant: Entrant) -> None:
-    if entrant.daemon is None:
+    if entrant.gateway is None:
         entrant.ask("close")
         entrant.worker.wait()
     else:
-        entrant.daemon.send(signal.SIGTERM)
-        entrant.daemon.wait()
+        entrant.gateway.send(signal.SIGTERM)
+        entrant.gateway.wait()
 
 
 def _kill(entrant: Entrant) -> None:
     os.kill(entrant.holder, signal.SIGKILL)
-    if entrant.daemon is None:
+    if entrant.gateway is None:
         entrant.worker.wait()
     else:
-        entrant.daemon.wait()
+        entrant.gateway.wait()

@@ -32,7 +32,7 @@ class Plan:
     def turns(self, entrants: Sequence[Entrant]) -> Iterator[Entrant]:
         """The entrants one after the other, again and again: what disturbs one disturbs all."""
         for _ in self.rounds_of(self.rounds):
-            yield from entrants
+            yield from (entrant for entrant in entrants if not entrant.out)
 
     def rounds_of(self, count: int) -> Iterator[int]:
         """Up to `count` rounds, and no more than the budget allows, but at least one."""
@@ -44,7 +44,7 @@ class Plan:
 
     def holders(self, ground: Ground) -> list[str]:
         """One contender for each kind of holder: both clients stand before the same daemon."""
-        left_out = {"client", "uvfloor"} | (set() if self.with_sdk else {"sdk"})
+        left_out = {"client", "uvfloor", *ground.out} | (set() if self.with_sdk else {"sdk"})
         return [name for name in ground.contenders if name not in left_out]
 
     def warm(self, entrant: Entrant) -> None:

@@ -57,7 +57,7 @@ class Worker:
         """What the last command came to.
 
         Raises:
-            Stuck: nothing within `PATIENCE` seconds, or the worker ended.
+            Stuck: nothing within `PATIENCE` seconds, the worker ended, or what it did failed.
         """
         assert self._process.stdout is not None
         deadline = time.monotonic() + PATIENCE
@@ -66,11 +66,14 @@ class Worker:
             chunk = self._process.stdout.read(1 << 20) if ready else b""
             if not chunk:
                 raise Stuck(
-                    f"cannot go on: the worker of {self.name} does not answer; see what it wrote above"
+                    f"cannot go on: the worker of {self.name} ended, or gave no answer for {PATIENCE:.0f} s"
                 )
             self._received += chunk
         line, _, self._received = self._received.partition(b"\n")
-        return json.loads(line)
+        came_to = json.loads(line)
+        if "failure" in came_to:
+            raise Stuck(f"cannot go on with {self.name}: {came_to['failure']}")
+        return came_to["answer"]
 
     def ask(self, command: str, /, **options: Any) -> Any:
         self.tell(command, **options)
@@ -175,6 +178,12 @@ def ended_at_last(pids: list[int]) -> Iterator[None]:
     try:
         yield
     finally:
-        for pid in filter(alive, pids):
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        for pid in pids:
+            signal_if_alive(pid, signal.SIGKILL)
+
+
+def signal_if_alive(pid: int, number: signal.Signals) -> None:
+    assert pid > 1
+    if alive(pid):
+        with suppress(ProcessLookupError):
+            os.kill(pid, number)

@@ -6,6 +6,9 @@ from typing import Any
 
 from bench.figures import FLOOR, Figure, shown
 
+_SMALL = 0.1
+"""Ratios below it are shown with their first digit, wherever that is."""
+
 
 def table(figures: Sequence[Figure], contenders: Sequence[str]) -> str:
     """One row for each figure, one column for each contender, ratios to the floor beside the values."""
@@ -22,7 +25,9 @@ def _cell(figure: Figure, contender: str) -> str:
         return ""
     ratio = figure.ratio(contender)
     text = shown(value, figure.unit)
-    return text if ratio is None or contender == FLOOR else f"{text}  {ratio:.2f}x"
+    if ratio is None or contender == FLOOR:
+        return text
+    return f"{text}  {ratio:.2f}x" if ratio >= _SMALL or not ratio else f"{text}  {ratio:.1g}x"
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -33,7 +38,7 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
     return "| " + " | ".join([first, *rest]) + " |"
 
 
-def as_json(figures: Sequence[Figure], machine: Mapping[str, str]) -> str:
+def as_json(figures: Sequence[Figure], machine: Mapping[str, str], notes: Sequence[str]) -> str:
     """Everything that the table says, in base units."""
     rows: list[dict[str, Any]] = [
         {
@@ -44,4 +49,5 @@ def as_json(figures: Sequence[Figure], machine: Mapping[str, str]) -> str:
         }
         for figure in figures
     ]
-    return json.dumps({"machine": dict(machine), "figures": rows}, indent=2) + "\n"
+    whole = {"machine": dict(machine), "figures": rows, "notes": list(notes)}
+    return json.dumps(whole, indent=2) + "\n"

@@ -5,8 +5,16 @@ from dataclasses import dataclass
 from typing import Literal, assert_never
 
 from bench.figures import Figure
+from bench.peers import PEERS
 
-Kind = Literal["times the floor at most", "at most", "of the sdk at most", "of the sdk at least"]
+Kind = Literal[
+    "times the floor at most",
+    "at most",
+    "of the sdk at most",
+    "of the sdk at least",
+    "of the best peer at most",
+    "of the best peer at least",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +30,11 @@ TARGETS = (
     Target("sequential p50", "of the sdk at most", 1.0),
     Target("sequential p99", "times the floor at most", 3.0),
     Target("32 in flight, 1 server", "of the sdk at least", 5.0),
+    Target("sequential p50", "of the best peer at most", 1.0),
+    Target("32 in flight, 1 server", "of the best peer at least", 4.0),
+    Target("64 in flight, 8 servers", "of the best peer at least", 4.0),
+    Target("32 in flight, 1 server: CPU per call", "of the best peer at most", 0.333),
+    Target("64 in flight, 8 servers: CPU per call", "of the best peer at most", 0.333),
     Target("1 MB result p50", "times the floor at most", 1.5),
     Target("list 500 tools p50", "times the floor at most", 3.0),
     Target("list again with since (floor: in full)", "at most", 0.001),
@@ -53,14 +66,23 @@ def _reached(target: Target, figure: Figure) -> float | None:
         case "at most":
             return figure.values.get(target.contender)
         case "of the sdk at most" | "of the sdk at least":
-            values = figure.values
-            return (
-                values[target.contender] / values["sdk"]
-                if {target.contender, "sdk"} <= values.keys()
-                else None
-            )
+            return _share(figure, target.contender, figure.values.get("sdk"))
+        case "of the best peer at most":
+            return _share(figure, target.contender, min(_of_peers(figure), default=None))
+        case "of the best peer at least":
+            return _share(figure, target.contender, max(_of_peers(figure), default=None))
     assert_never(target.kind)
 
 
+def _of_peers(figure: Figure) -> list[float]:
+    return [value for name, value in figure.values.items() if name in PEERS]
+
+
+def _share(figure: Figure, contender: str, other: float | None) -> float | None:
+    """The contender's value over the other one; None where either is missing."""
+    value = figure.values.get(contender)
+    return None if value is None or not other else value / other
+
+
 def _holds(target: Target, reached: float) -> bool:
-    return reached >= target.bound if target.kind == "of the sdk at least" else reached <= target.bound
+    return reached >= target.bound if target.kind.endswith("at least") else reached <= target.bound

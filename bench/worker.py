@@ -7,14 +7,18 @@ commands a worker sleeps. Usage: `python -m bench.worker CONTENDER FLEET`, with 
 import asyncio
 import json
 import sys
+from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
 import uvloop
 
 from bench.contender import Fleet
+from bench.load import CallFailed
+from bench.peers import PEERS
 
 CONTENDERS = {
+    **{name: (module, "Contender") for name, module in PEERS.items()},
     "floor": ("bench.floor", "Floor"),
     "uvfloor": ("bench.floor", "Floor"),
     "sdk": ("bench.sdk", "Sdk"),
@@ -36,11 +40,22 @@ async def obey(contender: Any) -> None:
     while line := await loop.run_in_executor(None, sys.stdin.readline):
         name, options = json.loads(line)
         assert name in COMMANDS, f"cannot do {name!r}"
-        answer = None if name == READY else await getattr(contender, name)(**options)
-        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.write(json.dumps(await came_to(contender, name, options)) + "\n")
         sys.stdout.flush()
         if name == "close":
             return
+
+
+async def came_to(contender: Any, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer to a command, or in words why there is none."""
+    if name == READY:
+        return {"answer": None}
+    try:
+        return {"answer": await getattr(contender, name)(**options)}
+    except CallFailed as exc:
+        return {"failure": f"{name}: {exc}"}
+    except TimeoutError:
+        return {"failure": f"{name}: no end in time"}
 
 
 def main() -> None:
