@@ -44,8 +44,12 @@ class Person:
         """What a command of hers says."""
         become = ("setpriv", f"--reuid={NAME}", f"--regid={NAME}", "--init-groups")
         environment = ("env", f"HOME={HOME}", f"XDG_RUNTIME_DIR={RUNTIME}")
-        done = self.lab.run(*become, *environment, *command, check=check)
-        return done.stdout + done.stderr
+        done = self.lab.run(*become, *environment, *command, check=False)
+        said = done.stdout + done.stderr
+        if check and done.returncode != 0:
+            status = self.lab.run(*become, *environment, "systemctl", "--user", "status", UNIT, check=False)
+            raise AssertionError(f"{command}: {said}\n{status.stdout}")
+        return said
 
     def configure(self, **servers: Json) -> None:
         (self.lab.share / "user.json").write_text(json.dumps({"mcpServers": servers}))
