@@ -398,6 +398,8 @@ import os, signal, sys
 from supervisor.runtime.process import Command, death_signal_prefix, spawn
 
 child, pipes = spawn(Command(["/bin/sleep", "60"], {}), prefix=death_signal_prefix())
+while open(f"/proc/{child.pid}/comm").read() != "sleep\\n":
+    pass  # until setpriv has done its work
 print(child.pid, flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """

@@ -10,6 +10,7 @@ from tests.system.lab import Lab
 from tests.system.service import PROGRAM, SOCKET, UNIT, Service
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Side by side go files, but only one of those that boot a systemd."""
     for item in items:
