@@ -1,4 +1,7 @@
-"""A systemd for each module of tests, and a service that leaves nothing behind for each test."""
+"""A systemd for each module of tests, and a service that leaves nothing behind for each test.
+
+Modules run side by side; those that boot a systemd are one group and take turns.
+"""
 
 import os
 from collections.abc import Iterator
@@ -8,14 +11,6 @@ import pytest
 from supervisor.runtime.units import plan
 from tests.system.lab import Lab
 from tests.system.service import PROGRAM, SOCKET, UNIT, Service
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Side by side go files, but only one of those that boot a systemd."""
-    for item in items:
-        name = item.path.stem
-        item.add_marker(pytest.mark.xdist_group("lab" if name.startswith("test_systemd") else name))
 
 
 @pytest.fixture(scope="module")
