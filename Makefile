@@ -52,7 +52,7 @@ unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 
 test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs what they need.
 	tests/system/prepare
-	$(BIN)/python -m pytest -m system -n 2 --dist loadgroup -rs tests/system
+	$(BIN)/python -m pytest -m system -n 2 --dist loadfile -rs tests/system
 
 kit: $(VENV)/.dev ## Every case of the hostile-server kit, KIT=20 times each.
 	KIT=$(or $(KIT),20) $(BIN)/python -m pytest tests/kit

@@ -1,6 +1,6 @@
 """A systemd for each module of tests, and a service that leaves nothing behind for each test.
 
-Modules run side by side; those that boot a systemd are one group and take turns.
+Modules run side by side, so each has a systemd of its own.
 """
 
 import os

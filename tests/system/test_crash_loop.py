@@ -11,7 +11,7 @@ from tests.e2e.support import Daemon, Json, Launcher, answers, launching, until
 
 SERVERS = 100
 BUDGET = 5
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("crash_loop"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(300)]
 
 
 def servers(daemon: Daemon) -> list[Json]:

@@ -21,7 +21,6 @@ SDK_SERVER = Path(__file__).with_name("sdk_server.py")
 MISSING = [path for path in (PYTHON, EVERYTHING) if not path.exists()]
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.xdist_group("http_servers"),
     pytest.mark.timeout(180),
     pytest.mark.skipif(bool(MISSING), reason=f"not installed: {MISSING}; run tests/system/prepare"),
 ]

@@ -26,7 +26,6 @@ NOTE = ROOT / ".tools/prometheus.missing"
 MISSING = NOTE.read_text().strip() if NOTE.exists() else "not there; run tests/system/prepare"
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.xdist_group("prometheus"),
     pytest.mark.timeout(120),
     pytest.mark.skipif(not (PROGRAMS / "promtool").exists(), reason=f"Prometheus: {MISSING}"),
 ]

@@ -23,7 +23,7 @@ import pytest
 
 from supervisor.errors import UNREACHABLE
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("real_servers"), pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(180)]
 
 INSTALLED = Path(__file__).parents[2] / ".tools"
 COMMAND = Path(sys.executable).with_name("mcp-supervisor")

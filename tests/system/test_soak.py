@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("soak"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(600)]
 
 
 def test_every_promise_is_kept_through_a_minute_of_random_trouble() -> None:

@@ -19,7 +19,6 @@ signal.signal(signal.SIGUSR2, lambda *_: time.sleep(3600))
 NOT_HERE = missing()
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.xdist_group("lab"),
     pytest.mark.timeout(120),
     pytest.mark.skipif(NOT_HERE is not None, reason=str(NOT_HERE)),
 ]

@@ -19,7 +19,6 @@ PATIENCE = 60.0
 NOT_HERE = missing()
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.xdist_group("lab"),
     pytest.mark.timeout(180),
     pytest.mark.skipif(NOT_HERE is not None, reason=str(NOT_HERE)),
 ]

@@ -11,7 +11,6 @@ from tests.system.service import UNIT, Json, Service, fake
 NOT_HERE = missing()
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.xdist_group("lab"),
     pytest.mark.timeout(120),
     pytest.mark.skipif(NOT_HERE is not None, reason=str(NOT_HERE)),
 ]

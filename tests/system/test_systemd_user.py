@@ -12,7 +12,6 @@ from tests.system.service import PROGRAM, UNIT, Json, fake
 NOT_HERE = missing()
 pytestmark = [
     pytest.mark.system,
-    pytest.mark.xdist_group("lab"),
     pytest.mark.timeout(120),
     pytest.mark.skipif(NOT_HERE is not None, reason=str(NOT_HERE)),
 ]

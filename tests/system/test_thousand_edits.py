@@ -9,7 +9,7 @@ from tests.e2e.support import launching
 
 EDITS = 1000
 
-pytestmark = [pytest.mark.system, pytest.mark.xdist_group("thousand_edits"), pytest.mark.timeout(60 + EDITS)]
+pytestmark = [pytest.mark.system, pytest.mark.timeout(60 + EDITS)]
 
 
 def test_a_thousand_edits_are_followed_and_no_call_fails(tmp_path: Path) -> None:
