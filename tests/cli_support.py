@@ -63,8 +63,9 @@ class ScriptedDaemon:
 
     def asked(self, method: str) -> Any:
         """The parameters of the only request for `method`."""
-        [params] = [message["params"] for message in self.seen if message["method"] == method]
-        return params
+        found = [message["params"] for message in self.seen if message["method"] == method]
+        assert len(found) == 1, self.seen
+        return found[0]
 
     def _serve(self) -> None:
         while True:
