@@ -20,6 +20,7 @@ import anyio
 import anyio.to_thread
 
 from supervisor import __version__
+from supervisor.core.addresses import may_lead
 from supervisor.core.framing import TooLong
 from supervisor.core.gunzip import Gunzip, NotGzip
 from supervisor.runtime.certificates import trust
@@ -140,16 +141,29 @@ class Sending:
     left: bool = False
 
 
-class _Handshake:
-    """A connection that is not secured yet: the library loses sight of it when it is cancelled meanwhile."""
+class Handshake:
+    """A connection that is not ready yet: the library loses sight of it when it is given up meanwhile."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str, *, secure: bool) -> None:
+        self._host, self._secure = host, secure
         self._bare: Any = None
 
     async def watch(self, event: str, known: Mapping[str, Any]) -> None:
-        """Take note of what the library does for one request."""
+        """Take note of what the library does for one request.
+
+        Raises:
+            Unreachable: the name leads to where it should not.
+        """
         if event.endswith("connect_tcp.complete"):
             self._bare = known["return_value"]
+            address = str(self._bare.get_extra_info("server_addr")[0])
+            if not may_lead(self._host, address):
+                raise Unreachable(
+                    f"cannot be reached: its name leads to the link-local address {address}, "
+                    "which is refused; put the address into url if it is meant"
+                )
+            if not self._secure:
+                self._bare = None
         elif event.endswith("start_tls.complete"):
             self._bare = None
 
@@ -217,9 +231,8 @@ class Door:
         raise NotSent("redirects in a circle")
 
     async def _answer(self, request: "httpx2.Request") -> "httpx2.Response":
-        handshake = _Handshake()
-        if request.url.scheme == "https":
-            request.extensions["trace"] = handshake.watch
+        handshake = Handshake(request.url.host, secure=request.url.scheme == "https")
+        request.extensions["trace"] = handshake.watch
         try:
             return await self._client.send(request, stream=True)
         except BaseException:

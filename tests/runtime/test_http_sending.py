@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import Outcome, TimedOut
-from supervisor.runtime.httpdoor import Site
+from supervisor.runtime.httpdoor import Handshake, Site, Unreachable
 from supervisor.runtime.wire import NotSent
 from tests.runtime.fleet_support import Asked, Build
 from tests.runtime.http_support import Served, opened_at, serving
@@ -76,3 +76,45 @@ async def test_a_call_that_the_server_has_and_does_not_answer_timed_out(build: B
 
             assert end.data["outcome"] == Outcome.TIMED_OUT
             assert served.heard("tools/call")
+
+
+class Connected:
+    """What the library has once a connection is there."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self.closed = False
+
+    def get_extra_info(self, name: str) -> tuple[str, int]:
+        assert name == "server_addr"
+        return self._address, 443
+
+    async def aclose(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("secure", [True, False])
+async def test_a_name_that_leads_to_a_link_local_address_is_refused_before_anything_is_sent(
+    secure: bool,
+) -> None:
+    connection = Connected("169.254.169.254")
+    handshake = Handshake("tools.example", secure=secure)
+
+    with pytest.raises(Unreachable, match=r"link-local address 169\.254\.169\.254, which is refused"):
+        await handshake.watch("connection.connect_tcp.complete", {"return_value": connection})
+
+    await handshake.give_up()
+    assert connection.closed
+
+
+@pytest.mark.parametrize("secure", [True, False])
+async def test_a_connection_that_is_ready_is_left_to_the_library(secure: bool) -> None:
+    connection = Connected("127.0.0.1")
+    handshake = Handshake("tools.example", secure=secure)
+
+    await handshake.watch("connection.connect_tcp.complete", {"return_value": connection})
+    if secure:
+        await handshake.watch("connection.start_tls.complete", {"return_value": connection})
+
+    await handshake.give_up()
+    assert not connection.closed
