@@ -13,7 +13,7 @@ import hashlib
 import logging
 import signal
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 
@@ -27,6 +27,7 @@ from supervisor.runtime.orphans import TOKEN_NAME, Orphans
 from supervisor.runtime.process import CannotStart, Child, Command, Pipes, spawn
 from supervisor.runtime.pulse import Pulse, pulse
 from supervisor.runtime.session import SessionFailed, WireLost
+from supervisor.runtime.starts import Starts, Turn
 
 logger = logging.getLogger(__name__)
 
@@ -42,6 +43,7 @@ class Host:
     memory: Memory
     prefix: Sequence[str] = ()
     """Goes before each command: ties a child's life to ours."""
+    starts: Starts = field(default_factory=Starts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class StdioRun:
         self._remembered: set[tuple[int, int]] = set()
         self._child: Child | None = None
         self._closing = False
+        self._line: anyio.CancelScope | None = None
+        """Ends the wait for a turn to start."""
         self.talk = self._new_talk()
         """The conversation; a new one when the child had to be started a second time."""
 
@@ -104,7 +108,7 @@ class StdioRun:
 
     def close(self) -> None:
         """Close standard input and ask the group to end."""
-        self._closing = True
+        self._leave_the_line()
         if self._child is not None:
             self._remember(self._child)
             self.talk.hang_up()
@@ -112,10 +116,15 @@ class StdioRun:
 
     def abort(self) -> None:
         """End the group by force."""
-        self._closing = True
+        self._leave_the_line()
         if self._child is not None:
             self._remember(self._child)
             self._child.signal(signal.SIGKILL)
+
+    def _leave_the_line(self) -> None:
+        self._closing = True
+        if self._line is not None:
+            self._line.cancel()
 
     def _remember(self, child: Child) -> None:
         """Take note of what is below the child: when that loses its parent and has no token, it is lost."""
@@ -125,15 +134,26 @@ class StdioRun:
         return Conversation(self._program.server, self._program.dialect, self._listener, self._log)
 
     async def _live_once(self, report: Callable[[Event], None], *, probe: bool) -> End:
-        if self._closing:
+        turn = await self._turn()
+        if turn is None:
             return End("stopped before it was started")
-        with self._spawned() as (child, pipes):
-            try:
-                async with self.talk.over(pipes):
-                    return await self._serve(child, report, probe=probe)
-            finally:
-                with anyio.CancelScope(shield=True):
-                    await self._clear_away(child)
+        try:
+            with self._spawned() as (child, pipes):
+                try:
+                    async with self.talk.over(pipes):
+                        return await self._serve(child, report, turn, probe=probe)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await self._clear_away(child)
+        finally:
+            turn.release()
+
+    async def _turn(self) -> Turn | None:
+        """Wait until this server may start; None when it is stopped before that."""
+        if not self._closing:
+            with anyio.CancelScope() as self._line:
+                return await self._host.starts.turn()
+        return None
 
     @contextlib.contextmanager
     def _spawned(self) -> Generator[tuple[Child, Pipes]]:
@@ -161,10 +181,11 @@ class StdioRun:
                 said = "%s: killed %d processes that had left its group"
                 logger.warning(said, server, swept, extra=about(server))
 
-    async def _serve(self, child: Child, report: Callable[[Event], None], *, probe: bool) -> End:
+    async def _serve(self, child: Child, report: Callable[[Event], None], turn: Turn, *, probe: bool) -> End:
         """Talk until the child has exited and its group is empty."""
         async with anyio.create_task_group() as tg:
-            tg.start_soon(self._converse, report, probe)
+            tg.start_soon(turn.expire)
+            tg.start_soon(self._converse, report, turn, probe)
             tg.start_soon(self._watch_pipes, child, report)
             end = await self._gone(child, report)
             tg.cancel_scope.cancel()
@@ -185,7 +206,12 @@ class StdioRun:
         if not child.has_exited:
             report(Lost(self._number, why))
 
-    async def _converse(self, report: Callable[[Event], None], probe: bool) -> None:  # noqa: FBT001 - a task's argument
+    async def _converse(
+        self,
+        report: Callable[[Event], None],
+        turn: Turn,
+        probe: bool,  # noqa: FBT001 - a task's argument
+    ) -> None:
         try:
             await self.talk.open(probe=probe)
         except WireLost:
@@ -196,6 +222,7 @@ class StdioRun:
         if self.talk.session.probe_ignored or not probe:
             self._host.memory.remember_no_probe(self._program.fingerprint)
         report(Opened(self._number))
+        turn.release()
         async with anyio.create_task_group() as tg:
             tg.start_soon(self.talk.follow_changes)
             await self._watch(report)

@@ -46,6 +46,10 @@ def test_a_stream_is_read_by_the_standard(stream: bytes, events: list[ServerEven
     assert parse(stream) == events
 
 
+def test_a_line_end_that_comes_in_two_chunks_is_one_line_end() -> None:
+    assert parse(b"data: a\r", b"\n\r", b"", b"\n") == [ServerEvent(b"a")]
+
+
 @given(STREAMS, st.lists(st.integers(0, 200)).map(sorted))
 def test_where_a_stream_is_cut_makes_no_difference(stream: bytes, cuts: list[int]) -> None:
     chunks = [stream[start:end] for start, end in pairwise([0, *cuts, len(stream)])]
