@@ -27,7 +27,8 @@ TARGETS = (
 )
 BOOT = f"""\
 #!/bin/bash
-export SYSTEMD_UNIT_PATH=/run/share/units
+mount -t tmpfs -o mode=755,size=1m tmpfs /etc/systemd/system
+export SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/share/units
 export SYSTEMD_GENERATOR_PATH=/run/share/none SYSTEMD_ENVIRONMENT_GENERATOR_PATH=/run/share/none
 exec {SYSTEMD} --system --unit=default.target --log-target=console --show-status=no >/run/share/boot.log 2>&1
 """
