@@ -1,7 +1,7 @@
 """How many servers may be in the first moments of their start at once.
 
-A thousand servers that are started together would all be slow, and all be given up. So only some start at a
-time, and the next begins when one of them answers or ends. A slow one delays the others by a second at most.
+Hundreds of servers that are started together would all be slow. So only some start at a time, and the next
+begins when one of them answers or ends. A slow one holds its place for a second at most.
 """
 
 import anyio
