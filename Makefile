@@ -43,7 +43,11 @@ types: $(VENV)/.dev ## mypy strict (package and tests), pyright strict (package)
 layers: $(VENV)/.dev ## Who may import whom.
 	$(BIN)/lint-imports
 
+# Compiled once: each of the hundreds of daemons that the tests start would compile all of it, where writing bytecode is off.
+COMPILE := $(BIN)/python -m compileall -q supervisor tests bench
+
 unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
+	$(COMPILE)
 	$(BIN)/coverage erase
 	$(BIN)/coverage run -m pytest -m "not system" -n 2 --dist worksteal
 	$(BIN)/coverage combine --quiet
@@ -52,6 +56,7 @@ unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 
 test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs what they need.
 	tests/system/prepare
+	$(COMPILE)
 	$(BIN)/python -m pytest -m system -n 2 --dist loadfile -rs tests/system
 
 kit: $(VENV)/.dev ## Every case of the hostile-server kit, KIT=20 times each.
@@ -60,7 +65,7 @@ kit: $(VENV)/.dev ## Every case of the hostile-server kit, KIT=20 times each.
 fuzz: $(VENV)/.dev ## Bytes and histories at random, FUZZ=2000 examples of each.
 	FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest tests/fuzz --timeout=0
 
-soak: $(VENV)/.dev ## Ten minutes of random trouble, every promise checked; SOAK=60 (seconds), SEED=7, SERVERS=20 choose.
+soak: $(VENV)/.dev ## Ten minutes of random trouble, every promise checked; SOAK=60, KILLS=10000, CALLS=200000, SEED=7, SERVERS=20 choose.
 	$(BIN)/python -m tests.soak
 
 docs: $(VENV)/.dev ## Regenerate what is generated: the lifecycle diagram, the schema.
@@ -69,6 +74,7 @@ docs: $(VENV)/.dev ## Regenerate what is generated: the lifecycle diagram, the s
 	$(BIN)/python tools/api_docs.py --write
 
 bench: $(VENV)/.dev ## Figures, as ratios to a program that holds the child's pipes itself.
+	$(COMPILE)
 	$(BIN)/python -m bench
 
 lock: $(VENV)/.dev ## Resolve the lock files anew.

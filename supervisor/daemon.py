@@ -25,6 +25,7 @@ from supervisor.core.paths import control_socket
 from supervisor.core.servers import Loaded
 from supervisor.errors import BAD_CONFIG, DONE, FAILED, SupervisorError
 from supervisor.journal import ADDRESS
+from supervisor.runtime import heap
 from supervisor.runtime.bus import Bus, News, ReloadEvent
 from supervisor.runtime.configfile import config_paths, config_places, load
 from supervisor.runtime.fleet import Fleet
@@ -32,6 +33,7 @@ from supervisor.runtime.memory import Memory, state_directory
 from supervisor.runtime.orphans import Orphans, become_subreaper, instance_of
 from supervisor.runtime.process import death_signal_prefix
 from supervisor.runtime.reload import Reloader
+from supervisor.runtime.rlimits import raise_open_files
 from supervisor.runtime.stdio import Host
 from supervisor.runtime.systemd import Given, Notifier, control_listener, take
 from supervisor.runtime.watch import Watcher
@@ -42,6 +44,8 @@ from supervisor.surfaces.service import Service
 
 logger = logging.getLogger(__name__)
 
+_SETTLED = 2.0
+"""Seconds after which the start is behind us, as a rule."""
 _LEFTOVER_GRACE = 2.0
 
 
@@ -61,6 +65,8 @@ def serve(options: Options) -> int:
     if sys.platform != "linux":
         logger.error("cannot run here: the daemon needs Linux (pidfd, subreaper); clients work anywhere")
         return FAILED
+    raise_open_files()
+    heap.steady()
     given = take(os.environ, pid=os.getpid())
     memory = _memory()
 
@@ -136,7 +142,10 @@ class _Daemon:
         self._place, self._path, self._memory = place, place.path, memory
         self._end = anyio.Event()
         self._bus = Bus()
-        self._orphans = Orphans(instance_of(place.path))
+        adopts = become_subreaper()
+        if not adopts:
+            logger.warning("cannot become the subreaper: what leaves its process group may be missed")
+        self._orphans = Orphans(instance_of(place.path), adopts=adopts)
         host = Host(self._orphans, memory, death_signal_prefix())
         self._fleet = Fleet(loaded, host, dict(os.environ), self._bus)
         self._notifier = Notifier(place.given.notify_address)
@@ -149,8 +158,6 @@ class _Daemon:
             anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals,
             listening(self._path, self._place.listener) as listener,
         ):
-            if not become_subreaper():
-                logger.warning("cannot become the subreaper: what leaves its process group may be missed")
             service = Service(
                 fleet=self._fleet,
                 bus=self._bus,
@@ -172,9 +179,10 @@ class _Daemon:
                     control.limits = self.reloader.loaded.settings.limits
 
             self._bus.subscribe(retune, lines=False)
+            # The pages first: whoever is answered at the socket finds them, too.
             async with (
-                control.serving(listener),
                 presence.serving(settings.http),
+                control.serving(listener),
                 anyio.create_task_group() as tg,
             ):
                 tg.start_soon(self._orphans.watch)
@@ -194,13 +202,12 @@ class _Daemon:
             self._path,
             len(self._fleet.members),
         )
-        # What exists now lives as long as the daemon: keep the collector from looking at it again and again.
-        gc.collect()
-        gc.freeze()
         async with anyio.create_task_group() as tg:
             tg.start_soon(self.reloader.run)
             tg.start_soon(watcher.run)
             tg.start_soon(presence.tell)
+            tg.start_soon(_settle)
+            tg.start_soon(heap.tend)
             await self._end.wait()
             presence.leave()
             # A reload that runs is given up: nothing new may start while everything stops.
@@ -221,6 +228,17 @@ class _Daemon:
     async def _reload(self) -> None:
         with contextlib.suppress(SupervisorError):  # the reloader has said what is wrong
             await self.reloader.reload()
+
+
+async def _settle() -> None:
+    """Keep the collector from looking again and again at what lives as long as the daemon.
+
+    `run` has put it off while things are loaded; here it would only hold up the servers' start.
+    """
+    await anyio.sleep(_SETTLED)
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 def _whom_the_file_lets_in(_uid: int) -> bool:

@@ -60,7 +60,9 @@ def test_ctrl_c_on_a_terminal_cancels_the_call_and_exits_130(tmp_path: Path) -> 
         connection.send({"method": "notifications/progress", "params": progress})
 
     terminal, end = os.openpty()
-    words = [*PROGRAM, "call", "demo_wait", "--socket", str(tmp_path / "control.sock")]
+    # What a shell starts in the background ignores SIGINT, and so would the program.
+    heeding = ["env", "--default-signal=INT"]
+    words = [*heeding, *PROGRAM, "call", "demo_wait", "--socket", str(tmp_path / "control.sock")]
     with scripted_daemon(tmp_path, {"tools/call": begin}) as daemon, start(words, stderr=end) as child:
         shown = b""
         while b"begun" not in shown:

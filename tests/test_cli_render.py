@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.cli.render import RED, Column, cells, coloured, duration, fit, paint, screen_width, table
+from supervisor.cli.render import (
+    RED,
+    Column,
+    cells,
+    coloured,
+    duration,
+    fit,
+    paint,
+    screen_width,
+    table,
+    wrap,
+)
 from supervisor.cli.status import server_lines
 
 
@@ -103,3 +114,26 @@ def test_a_very_narrow_screen_is_taken_as_forty_columns(monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", "5")
 
     assert screen_width() == 40
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("", []),
+        ("one two", ["> one", "  two"]),
+        ("a b c d", ["> a b", "  c d"]),
+        ("abcdefgh i", ["> abc", "  def", "  gh", "  i"]),
+        ("a bcdef", ["> a", "  bcd", "  ef"]),
+        ("日本語", ["> 日", "  本", "  語"]),
+    ],
+)
+def test_a_text_is_broken_between_words_where_that_is_possible(text: str, lines: list[str]) -> None:
+    assert wrap(text, 5, first="> ", rest="  ") == lines
+
+
+@given(st.text(max_size=200), st.integers(4, 40))
+def test_wrapping_loses_nothing_and_fits(text: str, width: int) -> None:
+    lines = wrap(text, width, first="", rest="")
+
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert all(cells(line) <= width for line in lines)

@@ -14,15 +14,12 @@ import pytest
 
 from supervisor.cli import main
 from supervisor.selftest import program, speed, table
-from supervisor.selftest.case import BAD, Case, Result, Scene
-from supervisor.selftest.lab import hostile
+from supervisor.selftest.case import Case, Result, Scene
 from supervisor.selftest.promises import Complaint, Promise
 from supervisor.selftest.report import Report
 from tests.e2e.support import PATIENCE, until
 
-FAILING = Case(
-    "Z1", Promise.TRUTH, "a server", "it starts", "it flies", {BAD: hostile()}, (), (lambda _: "no",)
-)
+FAILING = Case("Z1", Promise.TRUTH, "a server", "it starts", "it flies", (), (lambda _: "no",))
 
 
 @pytest.fixture(autouse=True)
@@ -145,7 +142,7 @@ def test_a_step_that_raises_something_unforeseen_still_leaves_nothing(
         pids.append(scene.lab.pid)
         raise ZeroDivisionError
 
-    broken = Case("Z2", Promise.TRUTH, "a", "b", "c", {BAD: hostile()}, (stumble,), (), own_daemon=True)
+    broken = Case("Z2", Promise.TRUTH, "a", "b", "c", (stumble,), (), own_daemon=True)
     with pytest.raises(ZeroDivisionError):
         program.run([broken], temporary, speed=False, on_begin=print, on_end=print)
 

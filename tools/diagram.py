@@ -11,9 +11,10 @@ that the search ends.
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from supervisor.core.lifecycle import step
 from supervisor.core.phases import (
@@ -26,6 +27,7 @@ from supervisor.core.phases import (
     Idle,
     Killing,
     KillRequested,
+    Launched,
     Lost,
     Opened,
     Phase,
@@ -66,6 +68,7 @@ EVENTS: tuple[tuple[str, Event], ...] = (
     ("call", Wanted()),
     ("retuned", Retuned()),
     ("deadline", DeadlinePassed()),
+    ("launched", Launched(1)),
     ("opened", Opened(1)),
     ("lost", Lost(1, "lost")),
     ("unhealthy", Unhealthy(1, "unhealthy")),
@@ -128,8 +131,10 @@ def _leveled_phase(phase: Phase) -> Phase:
     match phase:
         case Ready():
             return Ready(since=NOW - 20.0, deadline=NOW)
-        case Starting() | Backoff():
-            return replace(phase, deadline=NOW)
+        case Backoff():
+            return Backoff(deadline=NOW)
+        case Starting(deadline=deadline):
+            return Starting(deadline=deadline and NOW)
         case Stopping() | Killing():
             return replace(phase, deadline=NOW, detail="", served=0.0)
         case Unavailable():

@@ -8,31 +8,36 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-from pydantic.json_schema import GenerateJsonSchema, JsonSchemaMode, models_json_schema
-from typing_extensions import override
+import msgspec
 
+from supervisor.core.reading import Model
 from supervisor.core.shapes import TRANSPORTS, Transport
-from supervisor.core.spec import HttpEntry, StdioEntry, SupervisorSettings
+from supervisor.core.spec import (
+    Defaults,
+    HttpEntry,
+    HttpSettings,
+    LimitSettings,
+    RestartSpec,
+    StdioEntry,
+    SupervisorSettings,
+)
+from supervisor.surfaces.describe import meanings
 
 TARGET = Path(__file__).parent.parent / "data" / "mcp.schema.json"
-
-
-class _WithoutTitles(GenerateJsonSchema):
-    """A title made from a key says nothing that the key does not."""
-
-    @override
-    def field_title_should_be_set(self, schema: object) -> bool:
-        return False
+MODELS: tuple[type[Model], ...] = (
+    Defaults,
+    HttpEntry,
+    HttpSettings,
+    LimitSettings,
+    RestartSpec,
+    StdioEntry,
+    SupervisorSettings,
+)
 
 
 def schema() -> dict[str, Any]:
     """The schema of a whole file, draft 2020-12."""
-    models: list[tuple[type[BaseModel], JsonSchemaMode]] = [
-        (model, "validation") for model in (StdioEntry, HttpEntry, SupervisorSettings)
-    ]
-    _, shared = models_json_schema(models, by_alias=True, schema_generator=_WithoutTitles)
-    definitions = shared["$defs"]
+    definitions = _definitions()
     definitions["StdioEntry"]["properties"]["type"] = _type_property("stdio")
     definitions["HttpEntry"]["properties"]["type"] = _type_property("streamableHttp")
     definitions["StdioEntry"]["properties"]["command"] = _command_property(definitions)
@@ -51,6 +56,31 @@ def schema() -> dict[str, Any]:
         },
         "$defs": dict(sorted(definitions.items())),
     }
+
+
+def _definitions() -> dict[str, Any]:
+    """Every model by its name, with what its keys mean."""
+    _, definitions = msgspec.json.schema_components(MODELS, ref_template="#/$defs/{name}")
+    shorts = {f"#/$defs/{model.__name__}": _short_form(model, definitions) for model in MODELS if model.short}
+    for model in MODELS:
+        properties = definitions[model.__name__]["properties"]
+        explained = meanings(model)
+        for key, found in properties.items():
+            properties[key] = {**_with_short_form(found, shorts), "description": explained[key]}
+    return definitions
+
+
+def _short_form(model: type[Model], definitions: dict[str, Any]) -> dict[str, Any]:
+    """What may stand for a whole object of this model."""
+    return dict(definitions[model.__name__]["properties"][model.short])
+
+
+def _with_short_form(found: dict[str, Any], shorts: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    match found:
+        case {"$ref": reference, **others} if reference in shorts:
+            return {"anyOf": [shorts[reference], {"$ref": reference}], **others}
+        case _:
+            return found
 
 
 def _type_property(transport: Transport) -> dict[str, Any]:

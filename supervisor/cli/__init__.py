@@ -1,6 +1,6 @@
 """The command `mcp-supervisor`: asks the daemon and prints.
 
-It starts fast, so nothing here imports anyio, pydantic, msgspec or mcp; the verbs that need more import it
+It starts fast, so nothing here imports anyio, msgspec or mcp; the verbs that need more import it
 themselves. Every failure becomes a sentence and an exit status in one place, `main`.
 """
 

@@ -102,6 +102,34 @@ def fit(text: str, width: int) -> str:
     return kept.rstrip() + ELLIPSIS
 
 
+def wrap(text: str, width: int, *, first: str, rest: str) -> list[str]:
+    """The text in lines of at most `width` cells, broken between words where that is possible.
+
+    The first line begins with `first` and all others with `rest`.
+    """
+    lines: list[str] = []
+    line, begun = first, False
+    for word in text.split():
+        left, space = word, " " if begun else ""
+        while cells(line + space + left) > width:
+            if not begun:
+                head = _head(left, width - cells(line))
+                line, left = line + head, left[len(head) :]
+            lines.append(line)
+            line, begun, space = rest, False, ""
+        if left:
+            line, begun = line + space + left, True
+    return [*lines, line] if begun else lines
+
+
+def _head(text: str, width: int) -> str:
+    """As much of the beginning as fits into so many cells, but something."""
+    end = min(len(text), max(width, 1))
+    while end > 1 and cells(text[:end]) > width:
+        end -= 1
+    return text[:end]
+
+
 def cells(text: str) -> int:
     """How many columns of a terminal the text takes."""
     if text.isascii():

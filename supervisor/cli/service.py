@@ -1,5 +1,6 @@
 """`run`, `shutdown`, `check` and `version`: the daemon itself and its configuration."""
 
+import gc
 import json
 import os
 import platform
@@ -28,6 +29,7 @@ def _declare_run(parser: Parser) -> None:
 
 def run(options: Options) -> int:
     """Be the daemon."""
+    gc.disable()  # nothing that is loaded now is garbage; the daemon enables it again once it has settled
     from supervisor.daemon import Options as DaemonOptions
     from supervisor.daemon import serve
 

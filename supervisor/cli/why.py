@@ -2,13 +2,12 @@
 
 import itertools
 import json
-import textwrap
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from supervisor.cli.grammar import Options, Parser, Verb
-from supervisor.cli.render import coloured, duration, fit, paint, relative, screen_height, screen_width
+from supervisor.cli.render import coloured, duration, fit, paint, relative, screen_height, screen_width, wrap
 from supervisor.cli.status import STATE_COLOURS
 from supervisor.core.printable import one_line
 from supervisor.errors import DONE
@@ -106,9 +105,7 @@ def _labelled(label: str, text: str, width: int) -> list[str]:
 
 
 def _wrapped(text: str, width: int, *, first: str = "", rest: str | None = None) -> list[str]:
-    indent = " " * len(first) if rest is None else rest
-    safe = one_line(text)
-    return textwrap.wrap(safe, width, initial_indent=first, subsequent_indent=indent, break_on_hyphens=False)
+    return wrap(one_line(text), width, first=first, rest=" " * len(first) if rest is None else rest)
 
 
 def _stderr(said: Sequence[Mapping[str, Any]], room: int, width: int) -> list[str]:

@@ -5,8 +5,9 @@ the business of `layers` (the configuration) and `frontmatter` (AGENTS.md); whic
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from supervisor.core.globs import matches
 from supervisor.core.naming import MAX_LENGTH
@@ -26,8 +27,7 @@ _REMEMBERED_NAMES = 4096
 Allowed = Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Agent:
+class Agent(Struct, frozen=True):
     """A named list of patterns."""
 
     name: str
@@ -37,8 +37,7 @@ class Agent:
     """The file that describes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class FrontMatter:
+class FrontMatter(Struct, frozen=True):
     """What the file beside the configuration contributes."""
 
     agents: Mapping[str, Agent]

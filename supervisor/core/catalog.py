@@ -11,7 +11,7 @@ which servers run, and never splits a public name.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Literal
@@ -43,8 +43,7 @@ _TRUE = msgspec.Raw(b"true")
 # Definitions, one by one.
 
 
-@dataclass(frozen=True, slots=True)
-class Tool:
+class Tool(msgspec.Struct, frozen=True):
     """A well-formed definition: `raw` is what the server sent, on one line."""
 
     name: str
@@ -52,8 +51,7 @@ class Tool:
     raw: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class BadTool:
+class BadTool(msgspec.Struct, frozen=True):
     """A definition that is not offered; `name` is empty when it could not be read."""
 
     position: int
@@ -129,8 +127,7 @@ def parse_tools(raws: Iterable[bytes | msgspec.Raw]) -> tuple[tuple[Tool, ...], 
 # What a server offers.
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(msgspec.Struct, frozen=True):
     """Where a call goes."""
 
     server: str
@@ -140,8 +137,7 @@ class Route:
     approval: Approval
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(msgspec.Struct, frozen=True):
     """A tool as clients see it."""
 
     public_name: str
@@ -161,8 +157,7 @@ class Listed:
         return self.route.approval
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+class LeftOut(msgspec.Struct, frozen=True):
     """A tool that clients neither see nor can call; `public_name` is empty when its own name is unknown."""
 
     server: str
@@ -172,8 +167,7 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrangement:
+class _Arrangement(msgspec.Struct, frozen=True):
     """A shelf under one separator and policy, before other shelves claim the same names."""
 
     offers: tuple[Listed, ...]
@@ -322,8 +316,7 @@ EMPTY = build((), separator="_", policy="read-only")
 # How it changes.
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True):
     """What turns an earlier listing into the present one."""
 
     changed: tuple[Listed, ...]
@@ -331,8 +324,7 @@ class Difference:
     removed: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Generations:
+class Generations(msgspec.Struct, frozen=True):
     """The present catalog, its number, and enough of the past to tell a difference.
 
     A number means something only within one life of the daemon: a client that reconnects asks for everything.
@@ -346,7 +338,7 @@ class Generations:
     def after(self, catalog: Catalog) -> "Generations":
         """With `catalog` as the present one; a new generation only if the bytes of the listing changed."""
         if catalog.listing() == self.catalog.listing():
-            return replace(self, catalog=catalog)
+            return msgspec.structs.replace(self, catalog=catalog)
         step = _replaced(self.catalog.by_name, catalog.by_name)
         return Generations(catalog, self.number + 1, (*self.steps, step)[-HISTORY:])
 

@@ -8,8 +8,9 @@ import difflib
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict
 from typing import Any
+
+import msgspec
 
 from supervisor.core.agents import Agent, unmatched
 from supervisor.core.document import is_list, is_object
@@ -29,13 +30,13 @@ def report(loaded: Loaded, *, public_names: Collection[str] | None = None) -> di
     notices = (*loaded.notices, *(() if public_names is None else absent_tools(loaded.agents, public_names)))
     return {
         "ok": not loaded.problems,
-        "files": [asdict(file) for file in loaded.files],
+        "files": [_plain(file) for file in loaded.files],
         "settings": {
-            **loaded.settings.model_dump(mode="json", by_alias=True, exclude={"defaults"}),
-            "defaults": loaded.settings.defaults.model_dump(mode="json", by_alias=True, exclude_unset=True),
+            **_plain(loaded.settings),
+            "defaults": _plain(loaded.settings.defaults.written()),
         },
-        "agentsFile": None if loaded.agents_file is None else asdict(loaded.agents_file),
-        "agents": [{**asdict(agent), "patterns": list(agent.patterns)} for agent in loaded.agents.values()],
+        "agentsFile": _plain(loaded.agents_file),
+        "agents": [_plain(agent) for agent in loaded.agents.values()],
         "servers": [_server(server) for server in loaded.servers.values()],
         "problems": [_located(problem) for problem in loaded.problems],
         "notices": [_located(notice) for notice in notices],
@@ -53,7 +54,7 @@ def absent_tools(agents: Mapping[str, Agent], public_names: Collection[str]) -> 
 
 
 def _located(finding: Problem | Notice) -> dict[str, Any]:
-    return {**asdict(finding), "text": str(finding)}
+    return {**_plain(finding), "text": str(finding)}
 
 
 def _server(server: ServerSpec | BadServer) -> dict[str, Any]:
@@ -65,11 +66,14 @@ def _server(server: ServerSpec | BadServer) -> dict[str, Any]:
         **common,
         "state": "trouble" if server.trouble else "ready" if entry.enabled else "disabled",
         "trouble": server.trouble,
-        "written": sorted(type(entry).model_fields[name].alias or name for name in entry.model_fields_set),
-        "configuration": _without_secrets(
-            entry.model_dump(mode="json", by_alias=True), Redactor(server.secrets)
-        ),
+        "written": sorted(entry.written()),
+        "configuration": _without_secrets(_plain(entry), Redactor(server.secrets)),
     }
+
+
+def _plain(value: object) -> Any:
+    """The value as it is in JSON, where a tuple is a list."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _without_secrets(entry: Mapping[str, Any], redact: Redactor) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import assert_never
 
-from supervisor.core.clues import Kind, Suggestion, clues, quoted
+from supervisor.core.clues import clues, quoted
 from supervisor.core.facts import Absent, Facts, Found, NoDirectory, NoInterpreter, NotExecutable
 from supervisor.core.failures import Rule, asked, counted, failures, may_download, noise
 from supervisor.core.phases import (
@@ -24,6 +24,7 @@ from supervisor.core.phases import (
     Unavailable,
 )
 from supervisor.core.problems import listed
+from supervisor.core.suggestion import Kind, Suggestion
 
 __all__ = ["Facts", "Kind", "Suggestion", "diagnose"]
 

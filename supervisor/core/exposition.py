@@ -5,8 +5,9 @@ all that a scrape costs. What the series are is `surfaces.metrics`'.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 Kind = Literal["gauge", "counter", "histogram", "info"]
 Format = Literal["text", "openmetrics"]
@@ -21,8 +22,7 @@ _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 _SUFFIXES: dict[Kind, str] = {"gauge": "", "counter": "_total", "histogram": "", "info": "_info"}
 
 
-@dataclass(frozen=True, slots=True)
-class Family:
+class Family(Struct, frozen=True):
     """All series of one name."""
 
     name: str
@@ -34,8 +34,7 @@ class Family:
     """For each series the values of its labels, and the number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Distribution:
+class Distribution(Struct, frozen=True):
     """All histograms of one name."""
 
     name: str

@@ -8,10 +8,11 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import PurePosixPath
 
-from supervisor.core.clues import Kind, Suggestion, clues, download, quoted
+from supervisor.core.clues import clues, download, quoted
 from supervisor.core.eras import LATEST_HANDSHAKE, MODERN
 from supervisor.core.facts import FAULTS, SIGKILL, Facts, RunEnd
 from supervisor.core.problems import listed
+from supervisor.core.suggestion import Kind, Suggestion
 
 Rule = Callable[[Facts], Suggestion | None]
 

@@ -54,40 +54,41 @@ class LineFramer:
     it any more, and copying it would stop the loop.
     """
 
-    __slots__ = ("_limit", "_open")
+    __slots__ = ("_limit", "open")
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._open = bytearray()
+        self.open = bytearray()
+        """What has come of a message that has not ended."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        if not self._open and chunk.endswith(b"\n") and len(chunk) <= self._limit:
+        if not self.open and chunk.endswith(b"\n") and len(chunk) <= self._limit:
             return chunk[:-1].split(b"\n")
         *lines, rest = chunk.split(b"\n")
-        if lines and self._open:
-            self._open += lines[0]
-            lines[0], self._open = self._whole(), bytearray()
+        if lines and self.open:
+            self.open += lines[0]
+            lines[0], self.open = self._whole(), bytearray()
         for index, line in enumerate(lines):
             if len(line) > self._limit:
                 raise self._too_long(lines[:index])
         if rest:
-            self._open += rest
-            if len(self._open) > self._limit:
+            self.open += rest
+            if len(self.open) > self._limit:
                 raise self._too_long(lines)
         return lines
 
     def _whole(self) -> bytes:
-        return bytes(self._open) if len(self._open) < _LARGE else cast("bytes", self._open)
+        return bytes(self.open) if len(self.open) < _LARGE else cast("bytes", self.open)
 
     def _too_long(self, before: list[bytes]) -> TooLong:
-        self._open = bytearray()
+        self.open = bytearray()
         problem = TooLong(self._limit)
         problem.before = before
         return problem
 
     @property
     def rest(self) -> bytes:
-        return bytes(self._open)
+        return bytes(self.open)
 
 
 class LengthFramer:

@@ -4,15 +4,15 @@ Looks at frozen views and decides nothing but the words. What is done about it i
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _NAMED = 3
 """Broken servers that a status line names; the others are counted."""
 _LONGEST = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Condition:
+class Condition(Struct, frozen=True):
     """How one server is, as far as health is concerned."""
 
     name: str

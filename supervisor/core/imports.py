@@ -14,6 +14,7 @@ from typing import Any, Literal, get_args
 
 from supervisor.core.document import is_list, is_object, parse
 from supervisor.core.layers import Layer, candidates
+from supervisor.core.reading import spelling
 from supervisor.core.shapes import RawEntry, shaped
 from supervisor.core.spec import Defaults, HttpEntry, StdioEntry
 from supervisor.errors import BadConfig
@@ -121,7 +122,7 @@ def _base(file: str) -> str:
 def _entry(raw: RawEntry, base: str) -> dict[str, Any]:
     """The keys that we know, with absolute paths; the transport only where it cannot be guessed."""
     model = HttpEntry if raw.keys["type"] == "streamableHttp" else StdioEntry
-    known = {field.alias or name for name, field in model.model_fields.items()} - {"type"}
+    known = {*spelling(model).values()} - {"type"}
     entry = {key: _filled(value, base) for key, value in raw.keys.items() if key in known}
     for key in ("cwd", "envFile"):
         if key in entry:

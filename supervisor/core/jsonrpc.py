@@ -39,7 +39,8 @@ class Fault(msgspec.Struct, gc=False):
     data: msgspec.Raw = NO_RAW
 
 
-_message = msgspec.json.Decoder(Message)
+decode_message = msgspec.json.Decoder(Message).decode
+"""The message in a line, for whoever handles the errors of `msgspec` himself."""
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})')
 _DEEP = msgspec.Raw(b'{"code":-32603,"message":"the server\'s answer nests too deep to be read"}')
 _fault = msgspec.json.Decoder(Fault)
@@ -48,7 +49,7 @@ _fault = msgspec.json.Decoder(Fault)
 def read_message(line: bytes) -> Message | None:
     """The message in `line`, or None when there is none in it."""
     try:
-        return _message.decode(line)
+        return decode_message(line)
     except msgspec.DecodeError:
         return None
     except RecursionError:
@@ -106,6 +107,17 @@ _KEYS = ("id", "method", "params", "jsonrpc")
 _ID_BEGINS = b'"-0123456789n'
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 _TO_STEPS = bytes.maketrans(b"[{]}", b"(())")
+
+
+plain_call = re.compile(
+    rb'\{"jsonrpc": ?+"2\.0", ?+"id": ?+(0|[1-9][0-9]*+|"[^"\\\x00-\x1f]*+"), ?+"method": ?+"tools/call", ?+'
+    rb'"params": ?+\{"name": ?+"([^"\\\x00-\x1f]*+)", ?+"arguments": ?+(\{.*\})\}\}\r?\n?'
+).fullmatch
+"""Cuts id, name and arguments out of a line that looks like a call without options, as most clients write it.
+
+All else is spelled out here, so if the arguments are one JSON value and ASCII, then the line is a valid
+request in which no key stands twice. `read_request` takes whatever does not match.
+"""
 
 
 def read_request(line: bytes, *, max_depth: int = 100) -> Request | Invalid | list[Request | Invalid]:

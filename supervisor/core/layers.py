@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
+from msgspec import Struct
 
 from supervisor.core.agents import Agent
 from supervisor.core.document import is_object, parse
-from supervisor.core.problems import Notice, Path, Problem, from_validation, unknown_keys
+from supervisor.core.problems import Invalid, Notice, Path, Problem, from_validation, unknown_keys
 from supervisor.core.shapes import RawEntry, shaped
 from supervisor.core.spec import Defaults, Entry, HttpEntry, StdioEntry, SupervisorSettings
 
@@ -32,8 +32,7 @@ class Layer:
     """The agents that it describes, rightly or wrongly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A server after all files have spoken; `entry` is None when there are problems with it."""
 
     name: str
@@ -67,14 +66,14 @@ def read_layer(content: bytes, *, file: str) -> Layer:
 def _right_settings(raw: Mapping[str, Any], file: str) -> tuple[Mapping[str, Any], tuple[Problem, ...]]:
     try:
         SupervisorSettings.read(raw)
-    except ValidationError as error:
-        wrong = {details["loc"][0] for details in error.errors()}
-        wrong_agents = {details["loc"][1] for details in error.errors() if _is_in_an_agent(details["loc"])}
+    except Invalid as error:
+        wrong = {fault.path[0] for fault in error.faults}
+        wrong_agents = {fault.path[1] for fault in error.faults if _is_in_an_agent(fault.path)}
         right = {key: value for key, value in raw.items() if key not in wrong}
         if wrong_agents:
             agents = raw["agents"].items()
             right["agents"] = {name: patterns for name, patterns in agents if name not in wrong_agents}
-        return right, from_validation(error, raw, file=file, path=("supervisor",))
+        return right, from_validation(error, file=file, path=("supervisor",))
     return raw, ()
 
 
@@ -130,7 +129,7 @@ def _candidate(
     notices = tuple(unknown_keys(raw.keys, model, file=file, path=raw.path))
     try:
         entry = model.read({**defaults, **raw.keys})
-    except ValidationError as error:
-        problems = from_validation(error, raw.keys, file=file, path=raw.path, renamed=raw.renamed)
+    except Invalid as error:
+        problems = from_validation(error, file=file, path=raw.path, renamed=raw.renamed)
         return Candidate(raw.name, file, shadows, None, problems, notices)
     return Candidate(raw.name, file, shadows, entry, (), notices)

@@ -16,6 +16,7 @@ arrives during a stop turns it into a restart, so no wish is ever lost.
 Every try to bring a server up is a numbered *run*. Facts carry the number of the run they speak of,
 and a fact of a past run is dropped in one place. A run is over only when its resources are proven
 gone (`Ended`): the group empty, the child reaped, the session closed. So two runs never overlap.
+A run may wait for its turn before it begins (`Launched`); only then does its time to start run.
 
 A phase carries its own deadline; there are no timers to cancel, hence none to go stale. The actor
 sleeps until `state.deadline` and then reports `DeadlinePassed`.
@@ -23,8 +24,9 @@ sleeps until `state.deadline` and then reports `DeadlinePassed`.
 `docs/architecture.md` has the diagram, drawn by calling `step`.
 """
 
-from dataclasses import replace
 from typing import assert_never
+
+from msgspec.structs import replace
 
 from supervisor.core.phases import (
     Abort,
@@ -35,10 +37,12 @@ from supervisor.core.phases import (
     End,
     Ended,
     Event,
+    Fact,
     Goal,
     Idle,
     Killing,
     KillRequested,
+    Launched,
     Lost,
     Open,
     Opened,
@@ -63,30 +67,22 @@ from supervisor.core.restart import GiveUp, Retry, decide, recent
 
 def step(state: ServerState, event: Event, policy: Policy, *, now: float, jitter: float = 0.0) -> Step:
     """Apply one event."""
-    if isinstance(event, Opened | Lost | Unhealthy | Ended) and event.run != state.run:
-        return Step(state)
     match event:
         case StartRequested() | StopRequested() | KillRequested() | RestartRequested() | Wanted():
             return _on_command(state, event, policy, now)
+        case Launched() | Opened() | Lost() | Unhealthy() | Ended():
+            return _on_fact(state, event, policy, now, jitter) if event.run == state.run else Step(state)
         case Retuned():
             return _on_retuned(state, policy, now, event.used_at)
         case DeadlinePassed():
             return _on_deadline(state, policy, now, event.used_at)
-        case Opened():
-            return _on_opened(state, policy, now)
-        case Lost():
-            return _on_lost(state, policy, now, StopCause.LOST, event.detail)
-        case Unhealthy():
-            return _on_lost(state, policy, now, StopCause.UNHEALTHY, f"unhealthy: {event.detail}")
-        case Ended():
-            return _on_ended(state, policy, now, jitter, event.end)
     assert_never(event)
 
 
 def _on_command(state: ServerState, command: Command, policy: Policy, now: float) -> Step:
     match command:
         case StartRequested():
-            return _on_start(state, policy, now)
+            return _on_start(state, policy)
         case StopRequested():
             return _on_stop(state, policy, now)
         case KillRequested():
@@ -94,17 +90,32 @@ def _on_command(state: ServerState, command: Command, policy: Policy, now: float
         case RestartRequested():
             return _on_restart(state, policy, now)
         case Wanted():
-            return _on_wanted(state, policy, now)
+            return _on_wanted(state)
     assert_never(command)
 
 
-def _on_start(state: ServerState, policy: Policy, now: float) -> Step:
+def _on_fact(state: ServerState, fact: Fact, policy: Policy, now: float, jitter: float) -> Step:
+    match fact:
+        case Launched():
+            return _on_launched(state, policy, now)
+        case Opened():
+            return _on_opened(state, policy, now)
+        case Lost():
+            return _on_lost(state, policy, now, StopCause.LOST, fact.detail)
+        case Unhealthy():
+            return _on_lost(state, policy, now, StopCause.UNHEALTHY, f"unhealthy: {fact.detail}")
+        case Ended():
+            return _on_ended(state, policy, now, jitter, fact.end)
+    assert_never(fact)
+
+
+def _on_start(state: ServerState, policy: Policy) -> Step:
     state = replace(state, goal=Goal.UP)
     match state.phase:
         case Stopped() | Unavailable() if policy.lazy:
             return Step(replace(state, phase=Idle(), failures=()), reason="waits for a first call")
         case Stopped() | Idle() | Backoff() | Unavailable():
-            return _begin(replace(state, failures=()), policy, now, "start requested")
+            return _begin(replace(state, failures=()), "start requested")
         case Stopping() | Killing():
             return _again(replace(state, failures=()), "start requested during the stop")
         case Starting() | Ready():
@@ -142,16 +153,16 @@ def _on_restart(state: ServerState, policy: Policy, now: float) -> Step:
         case Stopping() | Killing():
             return _again(state, "restart requested during the stop")
         case Stopped() | Idle() | Backoff() | Unavailable():
-            return _begin(state, policy, now, "restart requested")
+            return _begin(state, "restart requested")
     assert_never(state.phase)
 
 
-def _on_wanted(state: ServerState, policy: Policy, now: float) -> Step:
+def _on_wanted(state: ServerState) -> Step:
     match state.phase:
         case Idle():
-            return _begin(state, policy, now, "a call wants it")
+            return _begin(state, "a call wants it")
         case Backoff():
-            return _begin(state, policy, now, "a call wants it, backoff cut short")
+            return _begin(state, "a call wants it, backoff cut short")
         case Stopping(cause=StopCause.IDLE) | Killing(cause=StopCause.IDLE):
             return _again(state, "a call wants it")
         case Stopped() | Starting() | Ready() | Stopping() | Killing() | Unavailable():
@@ -167,7 +178,7 @@ def _on_deadline(state: ServerState, policy: Policy, now: float, used_at: float)
         case Stopping(cause=cause) | Killing(cause=cause):
             return _abort(state, policy, now, cause, "out of time")
         case Backoff():
-            return _begin(state, policy, now, "backoff over")
+            return _begin(state, "backoff over")
         case Ready():
             return _on_idle_check(state, state.phase, policy, now, used_at)
         case Stopped() | Idle() | Unavailable():
@@ -189,6 +200,12 @@ def _on_idle_check(state: ServerState, ready: Ready, policy: Policy, now: float,
         return Step(replace(state, phase=replace(ready, deadline=due)), reason="still in use")
     detail = f"not used for {policy.idle_timeout:g} s"
     return _close(state, policy, now, StopCause.IDLE, detail)
+
+
+def _on_launched(state: ServerState, policy: Policy, now: float) -> Step:
+    if not isinstance(state.phase, Starting):
+        return Step(state)
+    return Step(replace(state, phase=Starting(deadline=now + policy.start_timeout)), reason="has its turn")
 
 
 def _on_opened(state: ServerState, policy: Policy, now: float) -> Step:
@@ -214,7 +231,7 @@ def _on_ended(state: ServerState, policy: Policy, now: float, jitter: float, end
         return Step(replace(state, phase=Stopped()), reason=end.detail)
     match state.phase:
         case Stopping(cause=StopCause.RESTART) | Killing(cause=StopCause.RESTART):
-            return _begin(state, policy, now, f"{end.detail}; starting again")
+            return _begin(state, f"{end.detail}; starting again")
         case Stopping(cause=StopCause.IDLE) | Killing(cause=StopCause.IDLE):
             return Step(replace(state, phase=Idle()), reason=f"{end.detail}; waits for a call")
         case Stopping(detail=detail, served=served) | Killing(detail=detail, served=served):
@@ -229,10 +246,9 @@ def _on_ended(state: ServerState, policy: Policy, now: float, jitter: float, end
     assert_never(state.phase)
 
 
-def _begin(state: ServerState, policy: Policy, now: float, reason: str) -> Step:
+def _begin(state: ServerState, reason: str) -> Step:
     run = state.run + 1
-    phase = Starting(deadline=now + policy.start_timeout)
-    return Step(replace(state, phase=phase, run=run), (Open(run),), reason)
+    return Step(replace(state, phase=Starting(), run=run), (Open(run),), reason)
 
 
 def _again(state: ServerState, reason: str) -> Step:

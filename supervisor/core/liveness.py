@@ -6,14 +6,13 @@ seen to answer, and while a call is under way an unanswered probe alone condemns
 keep a simple server from answering. Nothing here looks, asks or waits.
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 BUSY_FOR = 3
 """Intervals of silence that a server without calls may spend at work of its own."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
+class Evidence(Struct, frozen=True, kw_only=True):
     """What is known of a server at one moment; all moments are of the same clock."""
 
     now: float
@@ -33,22 +32,19 @@ class Evidence:
     """When it was last sent a probe; None when it was not."""
 
 
-@dataclass(frozen=True, slots=True)
-class Alive:
+class Alive(Struct, frozen=True):
     """There is no reason to doubt it, or not enough."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Only an answer can tell: send a probe."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Dead:
+class Dead(Struct, frozen=True):
     """It is not going to answer."""
 
     reason: str

@@ -4,7 +4,6 @@ A verdict is read from what the tool says of itself (its MCP annotations) and th
 guard against accidents, not against a server that lies.
 """
 
-from dataclasses import dataclass
 from typing import Literal, assert_never
 
 import msgspec
@@ -13,16 +12,14 @@ Policy = Literal["read-only", "confirm", "open"]
 Approval = Literal["auto", "confirm"]
 
 
-@dataclass(frozen=True, slots=True)
-class Annotations:
+class Annotations(msgspec.Struct, frozen=True):
     """What a tool says of itself, as far as it can be understood."""
 
     read_only: bool | None
     destructive: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True):
     listed: bool
     approval: Approval
     reason: str

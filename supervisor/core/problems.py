@@ -9,26 +9,36 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, get_args
 
-from pydantic import BaseModel, ValidationError
-from pydantic_core import ErrorDetails
+from msgspec import Struct, structs
 from typing_extensions import override
 
-from supervisor.core.document import is_list, is_object, kind_of
+from supervisor.core.document import is_object
 
 Path = tuple[str | int, ...]
 
 _PLAIN_KEY = re.compile(r"[\w$-]+")
-_SHOWN_LENGTH = 40
-_NOWHERE = object()
 _NOTHING_RENAMED: Mapping[str, str] = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Fault(Struct, frozen=True):
+    """One thing that is wrong with a value: where in it, and what would be right."""
+
+    path: Path
+    message: str
+
+
+class Invalid(ValueError):
+    """Everything that is wrong with a value."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("; ".join(f"{dotted(fault.path)}: {fault.message}" for fault in self.faults))
+
+
+class Problem(Struct, frozen=True):
     """Something that must be mended before what it speaks of can be used."""
 
     file: str
@@ -42,8 +52,7 @@ class Problem:
         return _one_line(self.file, self.path, self.message, self.line, self.column)
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
+class Notice(Struct, frozen=True):
     """Something that is ignored, and perhaps was not meant to be."""
 
     file: str
@@ -81,103 +90,40 @@ def listed(words: Sequence[str], *, joint: str) -> str:
 
 
 def from_validation(
-    error: ValidationError,
-    document: Any,
-    *,
-    file: str,
-    path: Path,
-    renamed: Mapping[str, str] = _NOTHING_RENAMED,
+    error: Invalid, *, file: str, path: Path, renamed: Mapping[str, str] = _NOTHING_RENAMED
 ) -> tuple[Problem, ...]:
-    """The problems of one validated part of a file.
+    """The problems of one part of a file.
 
     Args:
-        error: What pydantic found.
-        document: The part as it was validated.
+        error: What is wrong with the part.
         file: The file it came from.
         path: Where the part stands in the file.
         renamed: Keys that the file spells otherwise, so that a path names what is in the file.
     """
-    return tuple(_problem(details, document, file, path, renamed) for details in error.errors())
+    return tuple(
+        Problem(file, dotted((*path, *_as_spelled(fault.path, renamed))), fault.message)
+        for fault in error.faults
+    )
 
 
-def _problem(
-    details: ErrorDetails, document: Any, file: str, path: Path, renamed: Mapping[str, str]
-) -> Problem:
-    steps = _existing(details["loc"], document)
-    if details["type"] == "missing":
-        steps = (*steps, details["loc"][-1])
-    if steps and isinstance(steps[0], str):
-        steps = (renamed.get(steps[0], steps[0]), *steps[1:])
-    return Problem(file, dotted((*path, *steps)), _sentence(details))
-
-
-def _existing(location: Path, document: Any) -> Path:
-    """The steps that lead somewhere in the document; pydantic also names unions and keys in between."""
-    steps: list[str | int] = []
-    here: object = document
-    for step in location:
-        below = _below(here, step)
-        if below is not _NOWHERE:
-            here = below
-            steps.append(step)
-    return tuple(steps)
-
-
-def _below(value: object, step: str | int) -> object:
-    if isinstance(step, str):
-        return value.get(step, _NOWHERE) if is_object(value) else _NOWHERE
-    return value[step] if is_list(value) else _NOWHERE
-
-
-_KINDS = {
-    "string_type": "a string",
-    "float_type": "a number",
-    "int_type": "a whole number",
-    "bool_type": "true or false",
-    "tuple_type": "a list",
-    "dict_type": "an object",
-    "model_type": "an object",
-}
-_LIMITS = {
-    "greater_than": "greater than",
-    "greater_than_equal": "at least",
-    "less_than": "less than",
-    "less_than_equal": "at most",
-}
-
-
-def _sentence(details: ErrorDetails) -> str:
-    kind, context = details["type"], details.get("ctx", {})
-    if kind == "missing":
-        return "is missing"
-    if kind == "value_error":
-        return str(context["error"])
-    if kind == "literal_error":
-        return f"must be {context['expected'].replace(chr(39), chr(34))}, not {_shown(details['input'])}"
-    if kind in _KINDS:
-        return f"must be {_KINDS[kind]}, not {kind_of(details['input'])}"
-    if kind in _LIMITS:
-        limit = next(iter(context.values()))
-        return f"must be {_LIMITS[kind]} {limit:g}"
-    return details["msg"].replace("String should", "must").replace("Input should", "must")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, str):
-        return json.dumps(value if len(value) <= _SHOWN_LENGTH else f"{value[:_SHOWN_LENGTH]}…")
-    return kind_of(value)
+def _as_spelled(path: Path, renamed: Mapping[str, str]) -> Path:
+    match path:
+        case (str(first), *rest):
+            return (renamed.get(first, first), *rest)
+        case _:
+            return path
 
 
 def unknown_keys(
-    document: Mapping[str, Any], model: type[BaseModel], *, file: str, path: Path
+    document: Mapping[str, Any], model: type[Struct], *, file: str, path: Path
 ) -> Iterator[Notice]:
     """A notice for every key, here and in nested objects, that the model does not know."""
-    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    fields = {field.encode_name: field for field in structs.fields(model)}
     for key, value in document.items():
         if key not in fields:
             yield unknown_key(key, fields, file=file, path=path)
         elif is_object(value):
-            for nested in _models(fields[key].annotation):
+            for nested in _models(fields[key].type):
                 yield from unknown_keys(value, nested, file=file, path=(*path, key))
 
 
@@ -188,9 +134,9 @@ def unknown_key(key: str, known: Iterable[str], *, file: str, path: Path) -> Not
     return Notice(file, dotted((*path, key)), f"is not a known key and is ignored{question}")
 
 
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+def _models(annotation: Any) -> Iterator[type[Struct]]:
     """The models in an annotation such as `Settings | False`."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+    if isinstance(annotation, type) and issubclass(annotation, Struct):
         yield annotation
     for part in get_args(annotation):
         yield from _models(part)

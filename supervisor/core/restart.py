@@ -4,14 +4,14 @@
 dice: `now` and `jitter` are arguments, so a test is one line and a decision can be replayed.
 """
 
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 Mode = Literal["never", "on-failure", "always"]
 
 
-@dataclass(frozen=True, slots=True)
-class RestartPolicy:
+class RestartPolicy(msgspec.Struct, frozen=True):
     mode: Mode = "never"
     delay: float = 0.5
     """Seconds before the first new try; each further one waits twice as long."""
@@ -23,14 +23,12 @@ class RestartPolicy:
     """A server that was ready for this long has proven itself: what failed before no longer counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Retry:
+class Retry(msgspec.Struct, frozen=True):
     delay: float
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class GiveUp:
+class GiveUp(msgspec.Struct, frozen=True):
     reason: str
     """Empty where nobody asked for restarts: the end alone says it all."""
 

@@ -23,6 +23,7 @@ Value = TypeVar("Value")
 Payload = TypeVar("Payload", bytes, msgspec.Raw)
 
 _ABSENT = msgspec.Raw(b"")
+_TRUE = msgspec.Raw(b"true")
 _SPACING = 64
 _BLOCK_SPACING = 16
 """Bytes around a result's parts, and around each of its blocks, that may be no more than blanks."""
@@ -102,8 +103,10 @@ def _cost(name: str, value: msgspec.Raw) -> int:
 
 def is_error(raw: bytes | msgspec.Raw) -> bool:
     """Whether the tool itself says that it failed; the content is skipped, not decoded."""
-    ending = _read(_ending, raw)
-    return ending is not None and bytes(ending.is_error) == b"true"
+    try:
+        return _ending.decode(raw).is_error == _TRUE
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 # Flattening.

@@ -174,7 +174,7 @@ def specify(
     """
     overridden = enabled is not None
     if overridden:
-        entry = entry.model_copy(update={"enabled": enabled})
+        entry = entry.but(enabled=enabled)
     written = _written_secrets(entry, surroundings.environ)
     spec = ServerSpec(name, entry, None, None, source, shadows, written, overridden)
     if not entry.enabled:

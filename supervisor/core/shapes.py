@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from unicodedata import category
 
+from msgspec import Struct
+
 from supervisor.core.document import is_list, is_object, kind_of
 from supervisor.core.problems import Notice, Path, Problem, dotted, listed, unknown_key
 from supervisor.errors import BadConfig
@@ -48,8 +50,7 @@ class RawEntry:
     problem: Problem | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Shaped:
+class Shaped(Struct, frozen=True):
     """What one file holds, before anything is judged."""
 
     entries: tuple[RawEntry, ...]
@@ -58,8 +59,7 @@ class Shaped:
     notices: tuple[Notice, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Group:
+class _Group(Struct, frozen=True):
     """The servers under one key."""
 
     path: Path

@@ -39,7 +39,7 @@ class Run(Protocol):
     """One try at having the server up."""
 
     async def live(self, report: Callable[[Event], None]) -> End:
-        """Bring the server up, report `Opened` once it answers and `Lost` when it no longer can.
+        """Bring the server up; report `Launched` at its begin, `Opened` once it answers, `Lost` at its loss.
 
         Returns how it ended; all resources of the run are gone when this returns or raises.
         """

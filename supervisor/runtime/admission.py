@@ -6,6 +6,7 @@ the desk delays the others by one call and not by its queue.
 """
 
 import logging
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
@@ -19,10 +20,11 @@ from supervisor.errors import Busy, Outcome, ServerUnavailable, SupervisorError
 from supervisor.logs import about
 from supervisor.runtime.calls import Call, Deadlines
 from supervisor.runtime.session import Session
-from supervisor.runtime.wire import NotSent
+from supervisor.runtime.wire import NotSent, Wire
 
 logger = logging.getLogger(__name__)
 
+_TIMED_OUT = Outcome.TIMED_OUT
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -32,7 +34,7 @@ class Terms:
 
     call_timeout: float = 60.0
     max_call_time: float = 3600.0
-    max_concurrency: int | None = None
+    max_concurrency: float = math.inf
     max_queue: int = 256
 
 
@@ -101,9 +103,12 @@ class ServerDesk:
         self.outcomes: Counter[str] = Counter()
         self.latencies = Latencies()
         self._deadlines, self._clock = deadlines, deadlines.clock
-        self._session: Session | None = None
+        self._wire: Wire | None = None
+        """What leads to the server while it is ready."""
         self._stamp = b""
         """What the session puts into the `_meta` of every call."""
+        self._stamped = b""
+        """That, as it stands in a call of which the client has no `_meta` of its own."""
         self._closed: Callable[[], ServerUnavailable] | None = None
         self._sent: set[Call] = set()
         self._waiting = Turns()
@@ -113,6 +118,8 @@ class ServerDesk:
         self.expired_at: float | None = None
         """When a call that was sent last ran out of time."""
         self._emptied: anyio.Event | None = None
+        self._tells = logger.isEnabledFor(logging.DEBUG)
+        """Whether the end of a call is worth a line in the log."""
 
     @property
     def pending(self) -> int:
@@ -147,16 +154,18 @@ class ServerDesk:
 
     def open(self, session: Session) -> None:
         """The server is ready: send what waits, as far as there is room."""
-        self._session, self._closed, self._stamp = session, None, session.stamp
+        self._tells = logger.isEnabledFor(logging.DEBUG)
+        self._wire, self._closed, self._stamp = session.wire, None, session.stamp
+        self._stamped = b',"_meta":{%s}' % session.stamp if session.stamp else b""
         self._pump()
 
     def park(self) -> None:
         """The server is not ready, but may be soon: let calls wait."""
-        self._session, self._closed = None, None
+        self._wire, self._closed = None, None
 
     def close(self, why: Callable[[], ServerUnavailable]) -> None:
         """The server will not be ready: end what waits, and refuse what comes."""
-        self._session, self._closed = None, why
+        self._wire, self._closed = None, why
         for call in self._waiting.clear():
             call.fail(why())
 
@@ -188,60 +197,58 @@ class ServerDesk:
             ServerUnavailable: the server cannot answer.
             Busy: too many calls wait already.
         """
-        if self._closed is not None:
-            raise self._closed()
-        terms, timeout = self.terms, call.request.timeout
-        call.began = self._clock()
-        call.deadline = call.began + (
-            terms.call_timeout if timeout is None else min(timeout, terms.max_call_time)
-        )
-        session = self._session
-        waiting, limit = self._waiting.count, terms.max_concurrency
-        sent = False
-        if (
-            session is not None
-            and session.wire.alive
-            and not waiting
-            and (limit is None or len(self._sent) < limit)
-        ):
-            self._send(call, session)
-            sent = True
-        elif waiting < terms.max_queue:
-            self._waiting.add(call)
+        terms, timeout, wire = self.terms, call.request.timeout, self._wire
+        call.began = began = self._clock()
+        call.deadline = began + (terms.call_timeout if timeout is None else min(timeout, terms.max_call_time))
+        if wire is None or self._waiting.count or len(self._sent) >= terms.max_concurrency or not wire.alive:
+            self._queue(call)
+            sent = False
         else:
-            raise Busy(
-                f"cannot queue more than {terms.max_queue} calls for server {self.server}; try again later",
-                **self.account(Outcome.NOT_SENT),
-            )
+            self._send(call, wire)
+            sent = True
         self._deadlines.add(call)
         return sent
 
+    def _queue(self, call: Call) -> None:
+        if self._closed is not None:
+            raise self._closed()
+        most = self.terms.max_queue
+        if self._waiting.count >= most:
+            sentence = f"cannot queue more than {most} calls for server {self.server}; try again later"
+            raise Busy(sentence, **self.account(Outcome.NOT_SENT))
+        self._waiting.add(call)
+
     def ended(self, call: Call, outcome: Outcome) -> None:
         """Take note of a call's end, and let the next one go."""
-        self.outcomes[outcome] += 1
-        self._used_at = self._clock()
+        self._used_at = now = self._clock()
         self._deadlines.discard(call)
-        if outcome is Outcome.TIMED_OUT:
-            self.expired_at = self._used_at
-        if call in self._sent:
-            self._sent.discard(call)
-        else:
+        try:
+            self._sent.remove(call)
+        except KeyError:
             self._waiting.remove(call)
         if call.client_token is not None:
             self._forget_token(call)
-        took = self._used_at - call.began
+        took = now - call.began
+        self.outcomes[outcome] += 1
         self.latencies.add(took)
-        self._tally.ended(call.request.name if call.tool_json else UNKNOWN, outcome, took)
-        if call.result_size is not None:
-            self._tally.result(call.result_size, truncated=call.result_size > self.max_result_bytes)
-        if logger.isEnabledFor(logging.DEBUG):
-            tool = call.request.name
-            extra = about(self.server, tool=tool, outcome=outcome)
-            logger.debug("%s: %s: %s after %.3f s", self.server, tool, outcome, took, extra=extra)
+        self._tally.ended(call.request.name if call.tool_json else UNKNOWN, outcome, took, call.result_size)
+        if outcome is _TIMED_OUT:
+            self.expired_at = now
+        if self._tells:
+            self._tell(call, outcome, took)
         if self._waiting.count:
             self._pump()
         elif self._emptied is not None and not self._sent:
             self._emptied.set()
+
+    def _tell(self, call: Call, outcome: Outcome, took: float) -> None:
+        tool = call.request.name
+        extra = about(self.server, tool=tool, outcome=outcome)
+        logger.debug("%s: %s: %s after %.3f s", self.server, tool, outcome, took, extra=extra)
+
+    def cut(self) -> None:
+        """Take note of a result that was cut."""
+        self._tally.truncated += 1
 
     def progressed(self, params: msgspec.Raw) -> None:
         """The server tells how far a call is: more time for it, and word to its client."""
@@ -260,47 +267,49 @@ class ServerDesk:
         self._tokens = {token: other for token, other in self._tokens.items() if other is not call}
 
     def _has_room(self) -> bool:
-        limit = self.terms.max_concurrency
-        return limit is None or len(self._sent) < limit
+        return len(self._sent) < self.terms.max_concurrency
 
     def _pump(self) -> None:
-        session = self._session
-        while session is not None and session.wire.alive and self._waiting.count and self._has_room():
+        wire = self._wire
+        while wire is not None and wire.alive and self._waiting.count and self._has_room():
             call = self._waiting.take()
             try:
                 call.tool_json = call.tool_json or self._resolve(call)
-                self._send(call, session)
+                self._send(call, wire)
             except SupervisorError as exc:
                 call.fail(exc)
 
-    def _send(self, call: Call, session: Session) -> None:
+    def _send(self, call: Call, wire: Wire) -> None:
+        request, extra = call.request, self._stamped
+        if request.meta or request.input_responses or request.request_state:
+            extra = self._extra(call)
         self._sent.add(call)
         try:
-            call.send(session.wire, self._params(call, self._stamp))
+            call.number = wire.call(call.tool_json, request.arguments, extra, call)
         except NotSent as exc:
             self._sent.discard(call)
             self._forget_token(call)
             sentence = f"cannot call server {self.server}: {exc}"
             raise ServerUnavailable(sentence, **self.account(Outcome.NOT_SENT)) from exc
+        call.wire = wire
 
-    def _params(self, call: Call, stamp: bytes) -> bytes:
-        """What the server gets: its own name for the tool, and the client's payload as it came."""
-        request = call.request
+    def _extra(self, call: Call) -> bytes:
+        """What the server gets beside the tool's name and the arguments: the client's payload as it came."""
+        request, extra = call.request, self._stamped
         if request.meta:
-            stamp = self._merged(call, stamp)
-        extra = b',"_meta":{%s}' % stamp if stamp else b""
+            extra = b',"_meta":%s' % self._merged(call)
         if request.input_responses:
             extra += b',"inputResponses":%s' % request.input_responses
         if request.request_state:
             extra += b',"requestState":%s' % request.request_state
-        return b'{"name":%s,"arguments":%s%s}' % (call.tool_json, request.arguments, extra)
+        return extra
 
-    def _merged(self, call: Call, stamp: bytes) -> bytes:
+    def _merged(self, call: Call) -> bytes:
         """The client's `_meta` with our stamp, and with a progress token of ours for the client's."""
-        fields = _object.decode(call.request.meta) | _object.decode(b"{%s}" % stamp)
+        fields = _object.decode(call.request.meta) | _object.decode(b"{%s}" % self._stamp)
         if (token := fields.get("progressToken")) is not None:
             self._last_token += 1
             call.client_token = token
             fields["progressToken"] = msgspec.Raw(b"%d" % self._last_token)
             self._tokens[self._last_token] = call
-        return msgspec.json.encode(fields)[1:-1]
+        return msgspec.json.encode(fields)

@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 
 _REJECTED = (INVALID_PARAMS, METHOD_NOT_FOUND)
 _NOTHING = msgspec.Raw(b"")
+# Looking up a member of an enumeration takes a while, and this is looked up for every call.
+_OK, _TOOL_ERROR = Outcome.OK, Outcome.TOOL_ERROR
 
 
 class CallRequest(msgspec.Struct, rename="camel", frozen=True, gc=False):
@@ -75,69 +77,57 @@ class Desk(Protocol):
 
     def ended(self, call: "Call", outcome: Outcome) -> None: ...
 
+    def cut(self) -> None:
+        """Called when a result was too large and is passed on in part."""
+        ...
+
     def account(self, outcome: Outcome) -> dict[str, object]:
         """What is known of the server now, for an error's data."""
         ...
 
 
-class Call:
-    """One tool call, from its admission to its outcome."""
+class Call(msgspec.Struct, eq=False):
+    """One tool call, from its admission to its outcome.
 
-    __slots__ = (
-        "_desk",
-        "_number",
-        "_over",
-        "_reply",
-        "_wire",
-        "began",
-        "client",
-        "client_token",
-        "deadline",
-        "request",
-        "result_size",
-        "tool_json",
-    )
+    A struct, because that is quicker to make than an object with a constructor in Python.
+    """
 
-    def __init__(
-        self, desk: Desk, request: CallRequest, reply: Reply, client: Hashable, tool_json: bytes = b""
-    ) -> None:
-        self._desk, self.request, self._reply, self.client = desk, request, reply, client
-        self._wire: Wire | None = None
-        self._number = 0
-        self._over = False
-        self.began = self.deadline = 0.0
-        self.result_size: int | None = None
-        """Bytes of what the server answered, before any cut; None without a result."""
-        self.tool_json = tool_json
-        """The tool's own name as JSON; empty while it waits for its server to list it."""
-        self.client_token: msgspec.Raw | None = None
-        """Under which the client wants to hear of progress."""
-
-    def send(self, wire: Wire, params: bytes) -> None:
-        """Put the call on the wire.
-
-        Raises:
-            NotSent: the server takes nothing.
-        """
-        self._number = wire.request("tools/call", params, self)
-        self._wire = wire
+    _desk: Desk
+    request: CallRequest
+    _reply: Reply
+    client: Hashable
+    tool_json: bytes = b""
+    """The tool's own name as JSON; empty while it waits for its server to list it."""
+    began: float = 0.0
+    deadline: float = 0.0
+    result_size: int | None = None
+    """Bytes of what the server answered, before any cut; None without a result."""
+    client_token: msgspec.Raw | None = None
+    """Under which the client wants to hear of progress."""
+    wire: Wire | None = None
+    """Over which it was sent ..."""
+    number: int = 0
+    """... under this number."""
+    _over: bool = False
 
     @property
     def sent(self) -> bool:
-        return self._wire is not None
+        return self.wire is not None
 
     # What ends it. Each of these is the last thing that happens to a call.
 
     def answered(self, result: msgspec.Raw) -> None:
         self._over = True
-        size = self.result_size = len(result)
-        limit = self._desk.max_result_bytes
-        fitting = result if size <= limit else results.cap(result, limit)[0]
+        self.result_size = size = len(result)
+        desk, fitting = self._desk, result
+        if size > desk.max_result_bytes:
+            fitting = results.cap(result, desk.max_result_bytes)[0]
+            desk.cut()
         # First the answer, then the books: the client reads while we write them.
         try:
             self._reply.result(results.flatten(fitting) if self.request.flatten else fitting)
         finally:
-            self._desk.ended(self, Outcome.TOOL_ERROR if results.is_error(fitting) else Outcome.OK)
+            desk.ended(self, _TOOL_ERROR if results.is_error(fitting) else _OK)
 
     def refused(self, error: msgspec.Raw) -> None:
         code = read_fault(error).code
@@ -200,13 +190,13 @@ class Call:
         self._desk.ended(self, outcome)
 
     def _has_left(self) -> bool:
-        return self._wire is not None and self._wire.has_left(self._number)
+        return self.wire is not None and self.wire.has_left(self.number)
 
     def _abandon(self, reason: str) -> None:
         left = self._has_left()
-        if self._wire is not None and self._wire.forget(self._number) and left:
-            params = {"requestId": self._number, "reason": reason}
-            self._wire.notify("notifications/cancelled", msgspec.json.encode(params))
+        if self.wire is not None and self.wire.forget(self.number) and left:
+            params = {"requestId": self.number, "reason": reason}
+            self.wire.notify("notifications/cancelled", msgspec.json.encode(params))
 
 
 class Deadlines:
@@ -216,6 +206,8 @@ class Deadlines:
         self.clock = clock
         """The loop's clock, without the price of asking the loop for it."""
         self._calls: set[Call] = set()
+        self.discard = self._calls.discard
+        """Takes a call that has ended from the list."""
         self._wake = anyio.Event()
         self._due = float("inf")
         """When the task looks next."""
@@ -225,9 +217,6 @@ class Deadlines:
         if call.deadline < self._due:
             self._due = call.deadline
             self._wake.set()
-
-    def discard(self, call: Call) -> None:
-        self._calls.discard(call)
 
     async def run(self) -> None:
         """Serve until cancelled."""

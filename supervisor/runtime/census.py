@@ -1,7 +1,9 @@
-"""One look at all processes, shared by everyone who needs one at the moment.
+"""What is left of a dead child, learned from `/proc` at the least cost.
 
-Whether a group is empty, and what escaped from it, can only be learned by looking at `/proc`. When fifty
-servers end together they ask together; a look that began after a question answers it, whoever asked for it.
+The kernel hands what loses its parent to us before it says that the parent is dead. So when we have no
+children but those that we started, nothing is left of one that died, and no more needs to be read than the
+list of our children. When there are others, whose they are can only be learned by a look at all processes.
+Fifty servers that end together ask together: a look that began after a question answers it, whoever asked.
 """
 
 import os
@@ -42,10 +44,22 @@ class Snapshot:
 class Census:
     """Takes snapshots, and remembers the tokens of those it has seen."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, adopts: bool = False) -> None:
+        self._adopts = adopts
+        """Whether the kernel hands us what our children leave behind."""
+        self.leaders: dict[int, int] = {}
+        """The children that we started and have not reaped, and when each began."""
         self._looks = 0
         self._latest = Snapshot([])
         self._tokens: dict[tuple[int, int], bytes | None] = {}
+
+    def strays(self) -> list[int]:
+        """Our children that we did not start, the dead ones included."""
+        return [pid for pid in proctable.children_of_ours() if pid not in self.leaders]
+
+    def nothing_is_left(self) -> bool:
+        """Whether it is certain that no dead child has left anything behind."""
+        return self._adopts and not self.strays()
 
     async def taken(self) -> Snapshot:
         """A snapshot that was taken after this was called."""

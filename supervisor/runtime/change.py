@@ -114,7 +114,7 @@ class Change:
     def _leave(self, before: Member, successor: Member | None) -> None:
         """Take a server out of the fleet; its calls under way may finish, and those that wait can do so."""
         if successor is not None and successor.enabled:
-            successor.desk.park()
+            successor.expect()
             successor.desk.adopt(before.desk.release())
         del self._fleet.members[self.name]
         self._fleet.listing.changed(f"{self.name}: removed")

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from supervisor.core.agents import FrontMatter
 from supervisor.core.document import DocumentError
 from supervisor.core.dotenv import DotenvError, parse_dotenv
+from supervisor.core.exposure import exposed
 from supervisor.core.interpolate import Reference, Unresolved
 from supervisor.core.layers import (
     Candidate,
@@ -114,11 +115,12 @@ def load(
     agents = {**configured_agents(layers, settings), **front_matter.agents}
     parts: list[Layer | Candidate | FrontMatter] = [*layers, *judged, front_matter]
     surroundings = _Around(environ, reading)
+    servers = {each.name: surroundings.server(each, enabled=overrides.get(each.name)) for each in judged}
     return Loaded(
         settings=settings,
-        servers={each.name: surroundings.server(each, enabled=overrides.get(each.name)) for each in judged},
+        servers=servers,
         problems=(*unusable, *(problem for part in parts for problem in part.problems)),
-        notices=tuple(notice for part in parts for notice in part.notices),
+        notices=(*(notice for part in parts for notice in part.notices), *exposed(servers.values())),
         files=tuple(files),
         unreadable=bool(unusable),
         agents=dict(sorted(agents.items())),

@@ -67,6 +67,7 @@ class Conversation:
             on_message=self._on_message,
             on_noise=self._on_noise,
             on_broken=self._on_broken,
+            on_first_word=lambda: self.mark("heard"),
         )
         self.session = Session(
             self.wire, dialect.protocol, dialect.limits, listener.on_progress, dialect.roots
@@ -75,24 +76,31 @@ class Conversation:
         self._stdout_ended = anyio.Event()
         self._broken = anyio.Event()
         self._why = ""
-        self.heard = False
-        """Whether the server has said anything at all."""
-        self.heard_at = 0.0
-        """When it last did, by the loop's clock."""
         self.noise = 0
         """Lines on standard output that were no message."""
         self.timeline: list[tuple[str, float]] = []
         """What happened during the start, and when."""
+
+    @property
+    def heard_at(self) -> float:
+        """When the server last said anything, by the loop's clock."""
+        return self.wire.heard_at
+
+    @property
+    def heard(self) -> bool:
+        """Whether it has said anything at all."""
+        return self.wire.heard_at > 0
 
     @contextlib.asynccontextmanager
     async def over(self, pipes: Pipes) -> AsyncGenerator[None]:
         """Talk over these pipes; they are closed on the way out, and whoever still waits is told."""
         async with connected(
             pipes,
-            on_stdout=self._on_stdout,
+            on_stdout=self.wire.feed,
             on_stderr=self._on_stderr,
             on_stdout_end=self._on_stdout_end,
             on_stdin_end=self._on_stdin_end,
+            untaken=self._dialect.max_line_bytes,
         ) as self._stdin:
             self.wire.attach(self._stdin)
             self.mark("spawned")
@@ -138,13 +146,6 @@ class Conversation:
 
     def mark(self, what: str) -> None:
         self.timeline.append((what, time.time()))
-
-    def _on_stdout(self, chunk: bytes) -> None:
-        self.heard_at = time.monotonic()
-        if not self.heard:
-            self.heard = True
-            self.mark("heard")
-        self.wire.feed(chunk)
 
     def _on_stderr(self, chunk: bytes) -> None:
         lines = self._log.feed(chunk, now=time.time())

@@ -9,10 +9,10 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from supervisor.core.agents import Agent, selection
 from supervisor.core.catalog import Catalog, Generations, Route, Shelf
@@ -45,8 +45,7 @@ from supervisor.runtime.stdio import Host
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class FleetView:
+class FleetView(Struct, frozen=True):
     servers: tuple[ServerView, ...]
     generation: int
     pending: tuple[str, ...]
@@ -287,20 +286,26 @@ class Fleet:
         """
         if request.agent is not None or request.tools is not None:
             self._check_selection(request)
+        route = self.listing.current.get(request.name)
+        if route is None or (route.approval == "confirm" and not request.approved):
+            route = self._way(request)
+        member = self.members[route.server]
+        call = Call(member.desk, request, reply, client, route.tool_json)
+        if not member.desk.submit(call):
+            member.wake()
+        return call
+
+    def _way(self, request: CallRequest) -> Route:
+        """Where a call may go; without a tool while its server has yet to list it."""
         try:
-            route = self.listing.find(request.name) or self.route(request.name)
+            route = self.route(request.name)
         except UnknownTool:
             member = self._might_list(request.name)
             if member is None:
                 raise
-            call = Call(member.desk, request, reply, client)
-        else:
-            if route.approval == "confirm":
-                _check_approval(request, route)
-            member = self.members[route.server]
-            call = Call(member.desk, request, reply, client, route.tool_json)
-        member.submit(call)
-        return call
+            return Route(member.name, "", b"", "auto")
+        _check_approval(request, route)
+        return route
 
     def _check_selection(self, request: CallRequest) -> None:
         allowed = self.selection(request.agent, request.tools)
@@ -329,14 +334,11 @@ class Fleet:
 
     def _remembered(self) -> Iterable[Shelf]:
         """What servers had that cannot answer now."""
-        return [
-            member.shelf
-            for member in self.members.values()
-            if member.shelf is not None and member.offer is None
-        ]
+        members = self.members.values()
+        return [each.shelf for each in members if each.shelf is not None and each.offer is None]
 
-    def _tools_changed(self, member: Member) -> None:
-        self.listing.changed(f"{member.name} listed its tools")
+    def _tools_changed(self, member: Member, cause: str) -> None:
+        self.listing.changed(f"{member.name}: {cause}")
 
     def _log_line(self, member: Member, at: float, text: str) -> None:
         if self._bus.heard:
@@ -348,7 +350,6 @@ class Fleet:
         phase = phase_word(state.phase)
         self._count(member, transition)
         if current:
-            self.listing.changed(f"{member.name}: {phase}")
             before = phase_word(transition.before.phase)
             reason = transition.reason
             news = TransitionEvent(time.time(), member.name, before, phase, member.word, reason, state.run)
@@ -392,8 +393,5 @@ async def _came_up(member: Member) -> None:
 
 def _check_approval(request: CallRequest, route: Route) -> None:
     if route.approval == "confirm" and not request.approved:
-        raise RefusedByPolicy(
-            f"cannot call {request.name} without approval; ask the user, then send approved: true",
-            server=route.server,
-            outcome=Outcome.REJECTED,
-        )
+        sentence = f"cannot call {request.name} without approval; ask the user, then send approved: true"
+        raise RefusedByPolicy(sentence, server=route.server, outcome=Outcome.REJECTED)

@@ -6,11 +6,12 @@ one that failed says nothing about the others. How long that may take is the lif
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import anyio
+from msgspec.structs import replace
 
-from supervisor.core.phases import End, Event, Lost, Opened, Unhealthy
+from supervisor.core.phases import End, Event, Launched, Lost, Opened, Unhealthy
 from supervisor.core.ringlog import RingLog
 from supervisor.runtime.certificates import CannotTrust
 from supervisor.runtime.conversation import Dialect, Listener
@@ -47,6 +48,7 @@ class HttpRun:
 
     async def live(self, report: Callable[[Event], None]) -> End:
         remote, limit = self._remote, self._remote.dialect.max_line_bytes
+        report(Launched(self._number))
         with self._scope:
             try:
                 async with (

@@ -7,7 +7,6 @@ request that failed had left. It knows no MCP. It alone imports `httpx2`, and on
 
 import contextlib
 import hashlib
-import importlib
 import logging
 import os
 import ssl
@@ -248,22 +247,29 @@ async def open_door(site: Site, patience: Patience, *, limit: int) -> AsyncGener
     Raises:
         CannotTrust: the entry's certificates cannot be used.
     """
-    # Loading the library and the certificates takes a good part of a second; meanwhile the loop must turn.
-    await anyio.to_thread.run_sync(importlib.import_module, "httpx2")
-    context = await anyio.to_thread.run_sync(trust, site.url, site.ca_file)
+    client = await anyio.to_thread.run_sync(_client, site)
+    try:
+        yield Door(client, site, patience, limit)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await client.aclose()
+
+
+def _client(site: Site) -> "httpx2.AsyncClient":
+    """A client of the library; call it in a thread, and let the loop turn meanwhile.
+
+    The library, what it loads with its first client, and the certificates take a good part of a second.
+    """
     import httpx2
 
+    context = trust(site.url, site.ca_file)
     for chatty in ("httpx2", "httpcore2"):
         # They would log addresses and headers, which may hold secrets.
         logging.getLogger(chatty).setLevel(logging.WARNING)
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT_OPEN)
     client = httpx2.AsyncClient(verify=context, limits=limits)
     client.headers = httpx2.Headers({"user-agent": _AGENT, "accept-encoding": "gzip"})
-    try:
-        yield Door(client, site, patience, limit)
-    finally:
-        with anyio.CancelScope(shield=True):
-            await client.aclose()
+    return client
 
 
 async def _leaving(body: bytes, sending: Sending) -> AsyncGenerator[bytes]:

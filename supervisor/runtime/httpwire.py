@@ -134,6 +134,10 @@ class HttpWire:
         tasks.start_soon(self._carry, mail, asked)
         return number
 
+    def call(self, tool_json: bytes, arguments: msgspec.Raw, extra: bytes, waiting: Waiting) -> int:
+        params = b'{"name":%s,"arguments":%s%s}' % (tool_json, arguments, extra)
+        return self.request("tools/call", params, waiting)
+
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification; the modern era has none, and takes a closed stream for a cancellation."""
         if not self.head.is_modern:

@@ -5,7 +5,7 @@ server is remembered, so that calling it says what happened instead of "unknown 
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import anyio
 
@@ -14,7 +14,9 @@ from supervisor.core.policy import Policy
 from supervisor.runtime.bus import Bus, CatalogEvent
 
 _COALESCE = 0.02
-"""Seconds in which changes are gathered before they are told as one."""
+"""Seconds in which changes are gathered before they are told as one; at least."""
+_SHARE = 20
+"""A listing that took long to make is made seldom: after so many times as long again."""
 _MOST_CAUSES = 20
 
 
@@ -35,22 +37,24 @@ class Listing:
         self._generations = Generations()
         self._former: dict[str, Route] = {}
         self._outdated = False
+        self.current: Mapping[str, Route] = {}
+        """Where calls go, by public name; nothing while that may have changed and nobody has looked."""
         self._changed = anyio.Event()
         self._causes: list[str] = []
+        self._took = 0.0
+        """Seconds that the latest catalog took to make."""
 
     @property
     def generations(self) -> Generations:
         if self._outdated:
             self._outdated = False
             self._rebuild()
+            self.current = {name: each.route for name, each in self._generations.catalog.by_name.items()}
         return self._generations
 
     def find(self, name: str) -> Route | None:
-        """Where a call of that public name goes, when it is listed; this is asked for every call."""
-        if self._outdated:
-            return self.catalog.route(name)
-        listed = self._generations.catalog.by_name.get(name)
-        return None if listed is None else listed.route
+        """Where a call of that public name goes, when it is listed."""
+        return self.catalog.route(name)
 
     @property
     def catalog(self) -> Catalog:
@@ -64,7 +68,7 @@ class Listing:
         """Take note that something may be different."""
         if len(self._causes) < _MOST_CAUSES:
             self._causes.append(cause)
-        self._outdated = True
+        self._outdated, self.current = True, {}
         self._changed.set()
 
     async def tell(self, bus: Bus) -> None:
@@ -72,7 +76,7 @@ class Listing:
         told = self.generations
         while True:
             await self._changed.wait()
-            await anyio.sleep(_COALESCE)
+            await anyio.sleep(max(_COALESCE, _SHARE * self._took))
             self._changed = anyio.Event()
             causes, self._causes = tuple(self._causes), []
             present = self.generations
@@ -81,6 +85,7 @@ class Listing:
             told = present
 
     def _rebuild(self) -> None:
+        began = time.perf_counter()
         catalog = build(self._shelves(), separator=self.separator, policy=self.policy)
         self._generations = self._generations.after(catalog)
         self._former = {
@@ -88,6 +93,7 @@ class Listing:
             for shelf in self._remembered()
             for offer in shelf.arrange(separator=self.separator, policy=self.policy).offers
         }
+        self._took = time.perf_counter() - began
 
 
 def _news(told: Generations, present: Generations, causes: tuple[str, ...]) -> CatalogEvent | None:

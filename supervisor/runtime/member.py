@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 import anyio
 import msgspec
@@ -21,7 +21,6 @@ from supervisor.core.phases import (
     Goal,
     Killing,
     Phase,
-    Policy,
     Ready,
     Retuned,
     Starting,
@@ -29,24 +28,25 @@ from supervisor.core.phases import (
     Unavailable,
     Wanted,
 )
-from supervisor.core.restart import RestartPolicy
 from supervisor.core.ringlog import Line, Redactor, RingLog
 from supervisor.core.servers import BadServer, Endpoint, Launch, ServerSpec, child_environment
 from supervisor.core.spec import Entry, StdioEntry
 from supervisor.core.view import ExitView, ServerDetail, ServerView, phase_word, state_word
 from supervisor.errors import Outcome, ServerUnavailable
 from supervisor.runtime.actor import Run, ServerActor, Transition
-from supervisor.runtime.admission import ServerDesk, Terms
+from supervisor.runtime.admission import ServerDesk
 from supervisor.runtime.calls import Call, Deadlines
 from supervisor.runtime.conversation import Dialect, Listener
-from supervisor.runtime.http import HttpRun, Remote
-from supervisor.runtime.httpdoor import Site
 from supervisor.runtime.liveness import Vigil
 from supervisor.runtime.offering import Offering
 from supervisor.runtime.process import Command
 from supervisor.runtime.runs import HopelessRun, TalkingRun
 from supervisor.runtime.stdio import Host, Program, StdioRun
+from supervisor.runtime.tuning import policy_of, terms_of
 from supervisor.runtime.usage import usage
+
+if TYPE_CHECKING:
+    from supervisor.runtime.http import HttpRun
 
 STDERR_SHOWN = 10
 ENDS_KEPT = 10
@@ -61,7 +61,7 @@ class Shared:
     """The daemon's own; children get a small part of it."""
     deadlines: Deadlines
     publish: "Callable[[Member, Transition], None]"
-    tools_changed: "Callable[[Member], None]"
+    tools_changed: "Callable[[Member, str], None]"
     log_line: "Callable[[Member, float, str], None]"
     resolve: Callable[[Call], bytes]
     counters: Counters
@@ -79,7 +79,7 @@ class Member:
         self.log = RingLog(redact=self.redact, on_line=self._on_line)
         self.actor = ServerActor(
             self.name,
-            _policy(spec),
+            policy_of(spec),
             self._new_run,
             self._transitioned,
             used_at=lambda: self.desk.used_at,
@@ -89,11 +89,12 @@ class Member:
         self.scope = anyio.CancelScope()
         """Around the actor's task; cancelled when the member is gone for good."""
         self._run: TalkingRun | None = None
+        self._expected = False
         self._since = time.time()
         self.reason = self._reason_of_rest()
         self.desk = ServerDesk(
             self.name,
-            _terms(spec),
+            terms_of(spec),
             shared.deadlines,
             max_result_bytes=shared.max_result_bytes,
             account=self.account,
@@ -182,25 +183,36 @@ class Member:
             case ServerSpec(trouble=str() as trouble):
                 return HopelessRun(trouble)
             case ServerSpec(target=Launch() as launch) as spec:
-                program = Program(self.name, self._command(launch), self._dialect(spec))
-                self._run = StdioRun(number, program, self._shared.host, self.log, self._listener)
+                self._run = self._stdio_run(number, spec, launch)
                 return self._run
             case ServerSpec(target=Endpoint() as endpoint) as spec:
-                remote = Remote(self._site(endpoint), self._dialect(spec))
-                self._run = HttpRun(number, remote, self._shared.host.memory, self.log, self._listener)
+                self._run = self._http_run(number, endpoint, self._dialect(spec))
                 return self._run
             case ServerSpec():
                 return HopelessRun("disabled in its entry")
         assert_never(self.spec)
+
+    def _stdio_run(self, number: int, spec: ServerSpec, launch: Launch) -> StdioRun:
+        program = Program(self.name, self._command(launch), self._dialect(spec))
+        # A first failure may be anything; a call that waits is worth a try.
+        doubtful = len(self.actor.state.failures) > 1 and not self.desk.queued
+        shared = self._shared
+        return StdioRun(number, program, shared.host, self.log, self._listener, doubtful=doubtful)
 
     def _command(self, launch: Launch) -> Command:
         argv = [launch.command.value, *(argument.value for argument in launch.args)]
         cwd = None if launch.cwd is None else launch.cwd.value
         return Command(argv, child_environment(launch, self._shared.environ), cwd)
 
-    def _site(self, endpoint: Endpoint) -> Site:
+    def _http_run(self, number: int, endpoint: Endpoint, dialect: Dialect) -> "HttpRun":
+        # A daemon without HTTP servers starts sooner and stays smaller for not knowing how to reach them.
+        from supervisor.runtime.http import HttpRun, Remote
+        from supervisor.runtime.httpdoor import Site
+
         headers = {name: text.value for name, text in endpoint.headers.items()}
-        return Site(self.name, endpoint.url.value, headers, endpoint.ca_file)
+        site = Site(self.name, endpoint.url.value, headers, endpoint.ca_file)
+        remote = Remote(site, dialect)
+        return HttpRun(number, remote, self._shared.host.memory, self.log, self._listener)
 
     def _dialect(self, spec: ServerSpec) -> Dialect:
         entry = spec.entry
@@ -213,6 +225,7 @@ class Member:
         return Listener(self._on_tools, self.desk.progressed, self._vigil)
 
     def _transitioned(self, transition: Transition) -> None:
+        self._expected = False
         reason = self.redact(transition.reason)
         self._since, self.reason = time.time(), reason
         if transition.end is not None:
@@ -220,7 +233,8 @@ class Member:
             # That it ended by our own signal says little; why we sent it says it all.
             stopped = f"{before.detail}; " if isinstance(before, Stopping | Killing) else ""
             self.ends.append(ExitView(self.redact(stopped + end.detail), self._since, end.code, end.signal))
-        self._offering.moved(transition.before.phase, transition.after.phase)
+        if self._offering.moved(transition.before.phase, transition.after.phase):
+            self._shared.tools_changed(self, phase_word(transition.after.phase))
         self._shared.publish(self, replace(transition, reason=reason))
         self._serve_calls(transition.after.phase, transition.before.phase)
 
@@ -229,7 +243,7 @@ class Member:
 
     def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
         self._offering.listed(definitions)
-        self._shared.tools_changed(self)
+        self._shared.tools_changed(self, "listed its tools")
 
     async def run(self) -> None:
         """Have its actor at work until the scope is cancelled."""
@@ -239,15 +253,15 @@ class Member:
     def retune(self, spec: ServerSpec) -> None:
         """Take over what can change without a new run."""
         self.spec = spec
-        self.actor.policy = _policy(spec)
-        self.desk.terms = _terms(spec)
+        self.actor.policy = policy_of(spec)
+        self.desk.terms = terms_of(spec)
         self._vigil.tune(spec.entry.health_interval)
         self.actor.post(Retuned(self.desk.used_at))
         if not self.enabled:
             self.reason = self._reason_of_rest()
         self._offering.retune(spec)
         if self.shelf is not None:
-            self._shared.tools_changed(self)
+            self._shared.tools_changed(self, "shown in another way")
 
     async def drain(self) -> None:
         """Take no more calls, and wait until those under way have ended, each by its own deadline."""
@@ -259,15 +273,17 @@ class Member:
     @property
     def may_return(self) -> bool:
         """Whether a call may wait for this server: it is up, or on its way."""
-        return self.actor.state.goal is Goal.UP and not isinstance(self.actor.state.phase, Unavailable)
+        state = self.actor.state
+        return self._expected or (state.goal is Goal.UP and not isinstance(state.phase, Unavailable))
 
-    def submit(self, call: Call) -> None:
-        """Send the call, or let it wait; a server that sleeps or backs off is woken.
+    def expect(self) -> None:
+        """Have calls wait for this server, which is going to be asked to come up."""
+        self._expected = True
+        self.desk.park()
 
-        Raises:
-            ServerUnavailable, Busy: nothing was sent, and why.
-        """
-        if not self.desk.submit(call) and not self.ready:
+    def wake(self) -> None:
+        """Have a server that sleeps or backs off come up, because a call waits for it."""
+        if not self.ready:
             self.actor.post(Wanted())
 
     def _serve_calls(self, phase: Phase, before: Phase) -> None:
@@ -357,32 +373,3 @@ class Member:
             "rss": None if used is None else used.rss,
             "cpu": None if used is None else used.cpu,
         }
-
-
-def _terms(spec: ServerSpec | BadServer) -> Terms:
-    """What the desk needs of an entry."""
-    if isinstance(spec, BadServer):
-        return Terms()
-    entry = spec.entry
-    return Terms(entry.call_timeout, entry.max_call_time, entry.max_concurrency, entry.max_queue)
-
-
-def _policy(spec: ServerSpec | BadServer) -> Policy:
-    """What the lifecycle needs of an entry."""
-    if isinstance(spec, BadServer):
-        return Policy()
-    entry = spec.entry
-    restart = RestartPolicy(
-        mode=entry.restart.policy,
-        delay=entry.restart.delay,
-        max_delay=entry.restart.max_delay,
-        max_failures=entry.restart.max_failures,
-        window=entry.restart.window,
-    )
-    return Policy(
-        restart=restart,
-        start_timeout=entry.start_timeout,
-        stop_grace=entry.stop_grace,
-        lazy=entry.start == "lazy",
-        idle_timeout=entry.idle_timeout,
-    )

@@ -50,9 +50,10 @@ class Offering:
         """Whether its tools are known from an earlier daemon, and were not listed since."""
         return self.shelf is not None and self.shelf.remembered
 
-    def moved(self, before: Phase, after: Phase) -> None:
-        """Take note of the server's new phase."""
-        self._offered = keeps_its_tools(before, after, offered=self._offered)
+    def moved(self, before: Phase, after: Phase) -> bool:
+        """Take note of the server's new phase; tells whether that adds or takes away tools."""
+        offered, self._offered = self._offered, keeps_its_tools(before, after, offered=self._offered)
+        return self.shelf is not None and offered != self._offered
 
     def listed(self, definitions: Sequence[msgspec.Raw]) -> None:
         """Put what a run listed on the shelf, and remember it for the next daemon."""

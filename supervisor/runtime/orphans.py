@@ -65,7 +65,7 @@ def become_subreaper() -> bool:
 class Orphans:
     """Finds and ends what escaped from the groups of our children."""
 
-    def __init__(self, instance: str) -> None:
+    def __init__(self, instance: str, *, adopts: bool) -> None:
         me = proctable.entry(os.getpid())
         assert me is not None, "/proc must be mounted"
         self._instance = instance
@@ -74,8 +74,8 @@ class Orphans:
         self._serial = 0
         self._first: int | None = None
         """When the first of all leaders started."""
-        self._leaders: dict[int, int] = {}
-        self.census = Census()
+        self.census = Census(adopts=adopts)
+        self._leaders = self.census.leaders
 
     @contextlib.contextmanager
     def leading(self, pid: int) -> Generator[None]:
@@ -115,10 +115,9 @@ class Orphans:
     def reap(self) -> int:
         """Take the exit status of adopted children that have died; returns how many had."""
         died = 0
-        for pid in proctable.children_of_ours():
-            if pid not in self._leaders:
-                with contextlib.suppress(ChildProcessError):
-                    died += os.waitpid(pid, os.WNOHANG)[0] == pid
+        for pid in self.census.strays():
+            with contextlib.suppress(ChildProcessError):
+                died += os.waitpid(pid, os.WNOHANG)[0] == pid
         return died
 
     def below(self, leader: int) -> set[tuple[int, int]]:
@@ -132,6 +131,8 @@ class Orphans:
 
         The run's own group must be empty already.
         """
+        if self.census.nothing_is_left():
+            return 0
         mine, known, name = str(token).encode(), set(remembered), TOKEN_NAME.encode()
 
         def ours(stray: Entry) -> bool:
@@ -189,8 +190,7 @@ class Orphans:
         """Kill adopted children for as long as they keep dying, as only a quick look finds them."""
         killed: set[tuple[int, int]] = set()
         for _ in range(_LOOKS_IN_A_HUNT):
-            strays = [pid for pid in proctable.children_of_ours() if pid not in self._leaders]
-            for pid in reversed(strays):  # the youngest is the one that lives
+            for pid in reversed(self.census.strays()):  # the youngest is the one that lives
                 stray = proctable.entry(pid)
                 if stray is not None and ours(stray):
                     self._end(stray)

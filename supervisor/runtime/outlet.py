@@ -8,6 +8,7 @@ works while we still do our books. Whoever takes several messages out of one chu
 import asyncio
 import contextlib
 import os
+import sys
 from collections.abc import Generator
 
 _many = 0
@@ -28,21 +29,34 @@ def gathered() -> Generator[None]:
 class Outlet:
     """One stream that we write to, in order, without blocking."""
 
-    __slots__ = ("_descriptor", "_is_closing", "_unwritten", "_write")
+    __slots__ = ("_descriptor", "_is_closing", "_limit", "_unwritten", "_write")
 
-    def __init__(self, transport: asyncio.WriteTransport, descriptor: int) -> None:
-        self._descriptor = descriptor
+    def __init__(
+        self, transport: asyncio.WriteTransport, descriptor: int, *, limit: int = sys.maxsize
+    ) -> None:
+        self._descriptor, self._limit = descriptor, limit
         self._write, self._is_closing = transport.write, transport.is_closing
         self._unwritten = transport.get_write_buffer_size
 
-    def write(self, data: bytes) -> None:
-        """Write a message; what the reader does not take now, and errors, are the transport's."""
-        if not _many and not self._unwritten() and not self._is_closing():
-            try:
-                written = os.write(self._descriptor, data)
-            except OSError:
-                written = 0
-            if written == len(data):
-                return
-            data = data[written:]
+    def write(self, data: bytes) -> bool:
+        """Write a message, and tell whether that was done.
+
+        It is not, when the stream is closed or its reader leaves more than the limit untaken. What the reader
+        does not take now, and errors, are the transport's.
+        """
+        if _many or self._unwritten() or self._is_closing():
+            return self._leave(data)
+        try:
+            written = os.write(self._descriptor, data)
+        except OSError:
+            written = 0
+        if written != len(data):
+            self._write(data[written:])
+        return True
+
+    def _leave(self, data: bytes) -> bool:
+        """Leave a message to the transport, as far as there is room."""
+        if self._is_closing() or self._unwritten() > self._limit:
+            return False
         self._write(data)
+        return True

@@ -9,18 +9,39 @@ import contextlib
 import os
 import sys
 from collections.abc import AsyncGenerator, Callable
+from typing import cast
 
 import anyio
 
 from supervisor.runtime.outlet import Outlet
 from supervisor.runtime.process import Pipes
 
+_MUCH = 64 * 1024
+"""Bytes in one piece after which others come first."""
+
 
 class _Reader(asyncio.Protocol):
     def __init__(self, on_chunk: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
-        self._on_end = on_end
-        setattr(self, "data_received", on_chunk)  # noqa: B010 - the loop calls it without us in between
+        self._on_chunk, self._on_end = on_chunk, on_end
         self.closed = anyio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.ReadTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._on_chunk(data)
+        if len(data) >= _MUCH:
+            self._rest()
+
+    def _rest(self) -> None:
+        """Take no more in this turn: uvloop would read on for as long as the child has something to say."""
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self.closed.set()
@@ -40,19 +61,14 @@ class _Writer(asyncio.Protocol):
 class ChildInput:
     """What is written here reaches the child's standard input, in order, without blocking us."""
 
-    def __init__(self, transport: asyncio.WriteTransport, descriptor: int) -> None:
+    def __init__(self, transport: asyncio.WriteTransport, descriptor: int, *, limit: int) -> None:
         self._transport = transport
-        self.write = Outlet(transport, descriptor).write
+        self.write = Outlet(transport, descriptor, limit=limit).write
 
     @property
     def closed(self) -> bool:
         """Whether the child, or we, have closed it."""
         return self._transport.is_closing()
-
-    @property
-    def backlog(self) -> int:
-        """Bytes that the child has not taken yet; beyond every limit once it takes nothing any more."""
-        return sys.maxsize if self._transport.is_closing() else self._transport.get_write_buffer_size()
 
     def close(self) -> None:
         """Close at once; a child that does not read would otherwise hold what is buffered for ever."""
@@ -68,13 +84,17 @@ async def connected(
     on_stderr: Callable[[bytes], None],
     on_stdout_end: Callable[[], None],
     on_stdin_end: Callable[[], None],
+    untaken: int = sys.maxsize,
 ) -> AsyncGenerator[ChildInput]:
-    """Attach the pipes to the loop; all three are closed on the way out."""
+    """Attach the pipes to the loop; all three are closed on the way out.
+
+    A child that leaves more than `untaken` bytes of its input untaken gets no more until it reads.
+    """
     loop = asyncio.get_running_loop()
     output, errors = _Reader(on_stdout, on_stdout_end), _Reader(on_stderr, lambda: None)
     child_input = _Writer(on_stdin_end)
     with contextlib.ExitStack() as transports:
-        writer = await _attached(loop, pipes, (output, errors, child_input), transports)
+        writer = await _attached(loop, pipes, (output, errors, child_input), transports, untaken)
         try:
             yield writer
         finally:
@@ -89,6 +109,7 @@ async def _attached(
     pipes: Pipes,
     ends: tuple[_Reader, _Reader, _Writer],
     transports: contextlib.ExitStack,
+    untaken: int,
 ) -> ChildInput:
     """Hand the pipes over to transports, which close them."""
     output, errors, child_input = ends
@@ -106,7 +127,7 @@ async def _attached(
             transports.callback((await loop.connect_read_pipe(lambda: errors, ours[-1]))[0].close)
             ours.pop()
             transport, _ = await loop.connect_write_pipe(lambda: child_input, ours[-1])
-            writer = ChildInput(transport, pipes.stdin)
+            writer = ChildInput(transport, pipes.stdin, limit=untaken)
             ours.pop()
             transports.callback(writer.close)
             return writer

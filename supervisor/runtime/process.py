@@ -172,6 +172,8 @@ class Child:
 
     async def group_is_empty(self) -> bool:
         """Whether nothing of the group is alive any more, the leader included."""
+        if self.has_exited and self._census.nothing_is_left():
+            return True
         return not (await self._census.taken()).group(self.pid)
 
     async def emptied(self) -> None:

@@ -6,11 +6,11 @@ together, as pids are used again.
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     pid: int
     parent: int
     group: int

@@ -4,8 +4,9 @@ Reads `/proc` for one tree. Two pulses that are equal mean that nothing moved be
 about the server is `core.liveness`'s.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from supervisor.runtime import proctable
 
@@ -14,8 +15,7 @@ _STOPPED = "T"
 _TIMES = slice(11, 13)
 
 
-@dataclass(frozen=True, slots=True)
-class Pulse:
+class Pulse(Struct, frozen=True):
     """Of a process and everything below it, at one moment."""
 
     figures: tuple[tuple[int, tuple[bytes, ...], bytes], ...]

@@ -15,9 +15,11 @@ from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from supervisor.core.plan import Kind, Spec, change, diff
 from supervisor.core.problems import Problem
+from supervisor.core.reading import spelling
 from supervisor.core.servers import Loaded
 from supervisor.core.spec import SupervisorSettings
 from supervisor.errors import BadConfig, SupervisorError
@@ -35,8 +37,7 @@ _INTERNAL = "cannot finish the reload: an internal error, see the log"
 _STOPPING = "cannot reload: the daemon is stopping; its next start reads the files"
 
 
-@dataclass(frozen=True, slots=True)
-class Reloaded:
+class Reloaded(Struct, frozen=True):
     """What a reload did, or would do."""
 
     plan: dict[str, Kind]
@@ -274,7 +275,7 @@ def _raise(error: SupervisorError) -> Reloaded:
 
 
 def _warn_of_fixed(before: SupervisorSettings, after: SupervisorSettings) -> None:
-    changed = [name for name in _FIXED if getattr(before, name) != getattr(after, name)]
-    names = [SupervisorSettings.model_fields[name].alias or name for name in changed]
+    keys = spelling(SupervisorSettings)
+    names = [keys[name] for name in _FIXED if getattr(before, name) != getattr(after, name)]
     if names:
         logger.warning("restart the daemon to apply the changed settings: %s", ", ".join(names))

@@ -86,8 +86,7 @@ class _Page(msgspec.Struct):
     next_cursor: str | None = msgspec.field(default=None, name="nextCursor")
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True):
     probe: float = 5.0
     """Seconds that a server has for `server/discover` before `initialize` is tried beside it."""
     pages: int = 1000

@@ -2,7 +2,12 @@
 
 Hundreds of servers that are started together would all be slow. So only some start at a time, and the next
 begins when one of them answers or ends. A slow one holds its place for a second at most.
+
+Those that have failed again and again go one by one, with a pause in between: a hundred that crash at every
+start must not take the processors from those that work.
 """
+
+import math
 
 import anyio
 
@@ -10,33 +15,60 @@ MOST = 64
 HOLD = 1.0
 """Seconds after which a server that is still starting makes room for the next."""
 
+PACE = 0.5
+"""Seconds between the starts of two servers that have failed again and again."""
+LONGEST = 60.0
+"""Seconds that such a server waits at most: longer, and its failures would be too far apart to be a loop."""
+
 
 class Turn:
     """The right to start one server, until it is given back."""
 
-    def __init__(self, free: anyio.Semaphore, hold: float) -> None:
-        self._free, self._hold = free, hold
-        self._over = False
+    def __init__(self, starts: "Starts") -> None:
+        self._starts = starts
 
     def release(self) -> None:
         """Let the next one start; once is enough."""
-        if not self._over:
-            self._over = True
-            self._free.release()
-
-    async def expire(self) -> None:
-        """Give it back when it has been held for long enough."""
-        await anyio.sleep(self._hold)
-        self.release()
+        self._starts.give_back(self)
 
 
 class Starts:
     """Hands out turns, in the order of asking."""
 
-    def __init__(self, most: int = MOST, hold: float = HOLD) -> None:
-        self._free, self._hold = anyio.Semaphore(most), hold
+    def __init__(self, most: int = MOST, hold: float = HOLD, pace: float = PACE) -> None:
+        self._most, self._hold, self._pace = most, hold, pace
+        self._held: dict[Turn, float] = {}
+        """Until when each turn that was not given back is held, the oldest first."""
+        self._given_back = anyio.Event()
+        self._line, self._slow_line = anyio.Lock(fast_acquire=True), anyio.Lock(fast_acquire=True)
+        self._paused_until = -math.inf
 
-    async def turn(self) -> Turn:
-        """Wait for a turn."""
-        await self._free.acquire()
-        return Turn(self._free, self._hold)
+    async def turn(self, *, doubtful: bool = False) -> Turn:
+        """Wait for a turn; a doubtful one comes after all others like it, and not at once."""
+        if doubtful:
+            with anyio.move_on_after(LONGEST):
+                await self._slow_turn()
+        async with self._line:
+            await self._room()
+            turn = Turn(self)
+            self._held[turn] = anyio.current_time() + self._hold
+        return turn
+
+    def give_back(self, turn: Turn) -> None:
+        if self._held.pop(turn, None) is not None:
+            self._given_back.set()
+
+    async def _slow_turn(self) -> None:
+        async with self._slow_line:
+            await anyio.sleep_until(self._paused_until)
+            self._paused_until = anyio.current_time() + self._pace
+
+    async def _room(self) -> None:
+        """Wait until a turn is given back, or was held for long enough."""
+        while len(self._held) >= self._most:
+            oldest, until = next(iter(self._held.items()))
+            self._given_back = anyio.Event()
+            with anyio.move_on_after(until - anyio.current_time()):
+                await self._given_back.wait()
+            if anyio.current_time() >= until:
+                self._held.pop(oldest, None)

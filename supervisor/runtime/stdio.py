@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from supervisor.core.phases import End, Event, Lost, Opened, Unhealthy
+from supervisor.core.phases import End, Event, Launched, Lost, Opened, Unhealthy
 from supervisor.core.ringlog import RingLog
 from supervisor.logs import about
 from supervisor.runtime.conversation import Conversation, Dialect, Listener
@@ -64,8 +64,17 @@ class Program:
 class StdioRun:
     """One life of a stdio server."""
 
-    def __init__(self, number: int, program: Program, host: Host, log: RingLog, listener: Listener) -> None:
-        self._number, self._program, self._host = number, program, host
+    def __init__(
+        self,
+        number: int,
+        program: Program,
+        host: Host,
+        log: RingLog,
+        listener: Listener,
+        *,
+        doubtful: bool = False,
+    ) -> None:
+        self._number, self._program, self._host, self._doubtful = number, program, host, doubtful
         self._log, self._listener = log, listener
         self._token = host.orphans.token(program.server)
         self._remembered: set[tuple[int, int]] = set()
@@ -81,27 +90,43 @@ class StdioRun:
         return self._child.pid if self._child is not None else None
 
     async def live(self, report: Callable[[Event], None]) -> End:
+        turn = await self._turn()
+        if turn is None:
+            return End("stopped before it was started")
+        report(Launched(self._number))
         try:
-            return await self._live_either_way(report)
+            return await self._live_either_way(report, turn)
         except CannotStart as exc:
             return End(str(exc), hopeless=True)
         except OSError as exc:
             return End(f"cannot start: {exc.strerror or exc}")
+        finally:
+            turn.release()
 
-    async def _live_either_way(self, report: Callable[[Event], None]) -> End:
+    async def _turn(self) -> Turn | None:
+        """Wait until this server may start; None when it is stopped before that."""
+        with anyio.CancelScope() as self._line:
+            turn = None if self._closing else await self._host.starts.turn(doubtful=self._doubtful)
+            if turn is not None and self._closing:  # both at once
+                turn.release()
+                turn = None
+            return turn
+        return None
+
+    async def _live_either_way(self, report: Callable[[Event], None], turn: Turn) -> End:
         """With a probe or without: both at first, in turn once a server has died of neither or both."""
         memory, fingerprint = self._host.memory, self._program.fingerprint
         if memory.cannot_take_a_probe(fingerprint):
-            return await self._live_once(report, probe=False)
+            return await self._live_once(report, turn, probe=False)
         mine = (self._program.server, fingerprint)
         before = memory.silent.pop(mine, None)
         probe = not before
-        end = await self._live_once(report, probe=probe)
+        end = await self._live_once(report, turn, probe=probe)
         if before is None and not self._closing and not self.talk.heard:
             server = self._program.server
             logger.info("%s: %s when asked server/discover", server, end.detail, extra=about(server))
             self.talk, probe = self._new_talk(), False
-            end = await self._live_once(report, probe=probe)
+            end = await self._live_once(report, turn, probe=probe)
         if not self._closing and not self.talk.heard:
             memory.silent[mine] = probe
         return end
@@ -133,27 +158,14 @@ class StdioRun:
     def _new_talk(self) -> Conversation:
         return Conversation(self._program.server, self._program.dialect, self._listener, self._log)
 
-    async def _live_once(self, report: Callable[[Event], None], *, probe: bool) -> End:
-        turn = await self._turn()
-        if turn is None:
-            return End("stopped before it was started")
-        try:
-            with self._spawned() as (child, pipes):
-                try:
-                    async with self.talk.over(pipes):
-                        return await self._serve(child, report, turn, probe=probe)
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await self._clear_away(child)
-        finally:
-            turn.release()
-
-    async def _turn(self) -> Turn | None:
-        """Wait until this server may start; None when it is stopped before that."""
-        if not self._closing:
-            with anyio.CancelScope() as self._line:
-                return await self._host.starts.turn()
-        return None
+    async def _live_once(self, report: Callable[[Event], None], turn: Turn, *, probe: bool) -> End:
+        with self._spawned() as (child, pipes):
+            try:
+                async with self.talk.over(pipes):
+                    return await self._serve(child, report, turn, probe=probe)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await self._clear_away(child)
 
     @contextlib.contextmanager
     def _spawned(self) -> Generator[tuple[Child, Pipes]]:
@@ -184,7 +196,6 @@ class StdioRun:
     async def _serve(self, child: Child, report: Callable[[Event], None], turn: Turn, *, probe: bool) -> End:
         """Talk until the child has exited and its group is empty."""
         async with anyio.create_task_group() as tg:
-            tg.start_soon(turn.expire)
             tg.start_soon(self._converse, report, turn, probe)
             tg.start_soon(self._watch_pipes, child, report)
             end = await self._gone(child, report)

@@ -11,9 +11,9 @@ import os
 import socket
 import time
 from collections.abc import Awaitable, Callable, Generator, MutableMapping
-from dataclasses import dataclass
 
 import anyio
+from msgspec import Struct
 
 logger = logging.getLogger(__name__)
 
@@ -27,8 +27,7 @@ _EXTENSION = 10.0
 """Seconds that are asked for at a time while a start or a reload lasts, however long systemd would wait."""
 
 
-@dataclass(frozen=True, slots=True)
-class Given:
+class Given(Struct, frozen=True):
     """What systemd has handed to this process."""
 
     notify_address: str | None = None
@@ -89,6 +88,11 @@ class Notifier:
         self._ready = False
         self._reloads = 0
         self._status = ""
+
+    @property
+    def heard(self) -> bool:
+        """Whether anybody listens."""
+        return self._address is not None
 
     def ready(self) -> None:
         self._ready = True

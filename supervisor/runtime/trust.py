@@ -19,6 +19,8 @@ from pathlib import Path
 from supervisor.errors import BadConfig
 
 MAX_BYTES = 16 * 1024 * 1024
+_CHUNK = 64 * 1024
+"""Bytes per read: the buffer of a read is as large as what is asked for, however little comes."""
 _MAX_LINKS = 40
 
 
@@ -63,7 +65,7 @@ def _check_file(path: Path, status: os.stat_result) -> None:
 def _read(path: Path, descriptor: int) -> bytes:
     chunks: list[bytes] = []
     left = MAX_BYTES + 1
-    while left and (chunk := os.read(descriptor, left)):
+    while left and (chunk := os.read(descriptor, min(left, _CHUNK))):
         chunks.append(chunk)
         left -= len(chunk)
     if not left:

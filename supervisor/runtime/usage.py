@@ -4,7 +4,8 @@ A tree is read process by process, so the cost follows the server's own size and
 """
 
 import os
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from supervisor.runtime import proctable
 
@@ -12,8 +13,7 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Of a process and everything below it."""
 
     processes: int

@@ -8,28 +8,25 @@ reloads nothing and no change is missed, whenever it came. What the files mean i
 
 import logging
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import anyio
 from anyio.to_thread import run_sync
 
-# The documented low-level interface: unlike `awatch`, it is armed as soon as it exists, so that what
-# happens between arming and looking is not lost, and a cancelled wait ends within a step.
-from watchfiles._rust_notify import RustNotify
-
 from supervisor.errors import SupervisorError
 from supervisor.runtime.configfile import fingerprint
+from supervisor.runtime.inotify import Notifier
 from supervisor.runtime.reload import Reloader
 
 logger = logging.getLogger(__name__)
 
-_QUIET = 50
-"""Milliseconds without news after which a burst counts as over ..."""
-_LONGEST_BURST = 200
+_QUIET = 0.05
+"""Seconds without news after which a burst counts as over ..."""
+_LONGEST_BURST = 0.2
 """... and after which it is looked at in any case."""
-_UNASKED = 5_000
-"""Milliseconds after which to look unasked: some file systems tell nothing, and a directory far above the
+_UNASKED = 5.0
+"""Seconds after which to look unasked: some file systems tell nothing, and a directory far above the
 file may be moved."""
 _POLL = 1.0
 """Seconds between two looks where the system does not tell of changes."""
@@ -56,7 +53,7 @@ class Watcher:
             with self._listening(directories) as notifier:
                 await self._follow(directories, notifier)
 
-    async def _follow(self, directories: frozenset[Path], notifier: RustNotify | None) -> None:
+    async def _follow(self, directories: frozenset[Path], notifier: Notifier | None) -> None:
         """Reload on every change, until other directories have to be watched."""
         while True:
             if await run_sync(self._differs, self._reloader.seen):
@@ -80,15 +77,15 @@ class Watcher:
             await self._reloader.begin()
 
     @contextmanager
-    def _listening(self, directories: Iterable[Path]) -> Generator[RustNotify | None]:
+    def _listening(self, directories: Iterable[Path]) -> Generator[Notifier | None]:
         """What tells of changes in these directories; None when nothing can."""
         try:
-            notifier = RustNotify([*map(str, directories)], False, False, 0, False, True)  # noqa: FBT003 - its signature
-        except (OSError, RuntimeError) as error:
+            notifier = Notifier(directories)
+        except OSError as error:
             self._say_once(error)
             yield None
             return
-        with notifier:
+        with closing(notifier):
             yield notifier
 
     def _say_once(self, error: Exception) -> None:
@@ -102,24 +99,24 @@ class Watcher:
             )
 
 
-async def _news(notifier: RustNotify | None) -> None:
+async def _news(notifier: Notifier | None) -> None:
     """Wait until something may have changed, and has been quiet since."""
     if notifier is None:
         await anyio.sleep(_POLL)
         return
-    over = anyio.Event()
+    with anyio.move_on_after(_UNASKED):
+        await notifier.news()
+        await _quiet(notifier)
 
-    async def end_with_us() -> None:
-        # The thread cannot be cancelled; it asks this event at every step.
-        try:
-            await anyio.sleep_forever()
-        finally:
-            over.set()
 
-    async with anyio.create_task_group() as tg:
-        tg.start_soon(end_with_us)
-        await run_sync(notifier.watch, _LONGEST_BURST, _QUIET, _UNASKED, over)
-        tg.cancel_scope.cancel()
+async def _quiet(notifier: Notifier) -> None:
+    """Wait until a burst is over, or has lasted long enough."""
+    with anyio.move_on_after(_LONGEST_BURST):
+        over = False
+        while not over:
+            with anyio.move_on_after(_QUIET) as pause:
+                await notifier.news()
+            over = pause.cancelled_caught
 
 
 def directories_of(files: Iterable[Path]) -> frozenset[Path]:

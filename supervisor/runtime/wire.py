@@ -6,21 +6,29 @@ server, notifications, noise) to its owner. `PipeWire` turns chunks from a child
 MCP: era, listing and stamping are the session's. The other wire is in `httpwire`.
 """
 
-import contextlib
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
 
-from supervisor.core.framing import Framing, TooLong, Unframed, framed, framer
-from supervisor.core.jsonrpc import Message, notification_line, read_message, request_line
+from supervisor.core.framing import Framing, LineFramer, TooLong, Unframed, framed, framer
+from supervisor.core.jsonrpc import (
+    Message,
+    decode_message,
+    notification_line,
+    read_message,
+    request_line,
+)
 from supervisor.core.phases import End
 from supervisor.runtime.outlet import gathered
 
 _NEITHER = msgspec.Raw(b'{"code":-32603,"message":"the server answered with neither result nor error"}')
 
 _NOT_UTF8 = msgspec.Raw(b'{"code":-32603,"message":"the server answered with bytes that are not UTF-8"}')
+_HEAD = b'{"jsonrpc":"2.0","id":'
+_CALL = b',"method":"tools/call","params":{"name":'
 _FORGOTTEN = 256
 """Requests whose late answers are expected, and no noise."""
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
@@ -44,15 +52,17 @@ class Output(Protocol):
     """Where a wire writes."""
 
     @property
-    def write(self) -> Callable[[bytes], None]: ...
-
-    @property
-    def backlog(self) -> int:
-        """Bytes that were written and not taken; beyond every limit once it is closed."""
+    def write(self) -> Callable[[bytes], bool]:
+        """Writes a message; false, and nothing is written, when it is closed or too much is untaken."""
         ...
 
     @property
     def closed(self) -> bool: ...
+
+
+def _takes_nothing(_line: bytes) -> bool:
+    """Stand for a server that is not there, or not any more."""
+    return False
 
 
 class NotSent(Exception):
@@ -78,6 +88,10 @@ class Wire(Protocol):
         Raises:
             NotSent: the server is gone, or takes nothing.
         """
+        ...
+
+    def call(self, tool_json: bytes, arguments: msgspec.Raw, extra: bytes, waiting: Waiting) -> int:
+        """Send `tools/call`, as `request` does; `extra` is more of its params, with a comma before."""
         ...
 
     def notify(self, method: str, params: bytes) -> None: ...
@@ -106,12 +120,18 @@ class PipeWire:
         on_message: Callable[[Message], None],
         on_noise: Callable[[bytes], None],
         on_broken: Callable[[str], None],
+        on_first_word: Callable[[], None] = lambda: None,
     ) -> None:
         self._framing: Framing = framing
         self._framer = framer(framing, limit)
+        self._lines = self._framer if isinstance(self._framer, LineFramer) else None
         self._limit = limit
         self._on_message, self._on_noise, self._on_broken = on_message, on_noise, on_broken
+        self._on_first_word = on_first_word
+        self.heard_at = 0.0
+        """When the server last said anything, by the loop's clock; 0 before that."""
         self._output: Output | None = None
+        self._write: Callable[[bytes], bool] = _takes_nothing
         self._waiting: dict[int, Waiting] = {}
         self._forgotten: deque[int] = deque(maxlen=_FORGOTTEN)
         self._number = 0
@@ -121,19 +141,30 @@ class PipeWire:
 
     def attach(self, output: Output) -> None:
         """Begin to write there."""
-        self._output = output
+        self._output, self._write = output, output.write
 
     def request(self, method: str, params: bytes, waiting: Waiting) -> int:
         """Send a request and return its number.
 
         Raises:
-            NotSent: the server is gone, or leaves more than one longest message untaken.
+            NotSent: the server is gone, or leaves too much untaken.
         """
-        output = self._writable()
         self._number = number = self._number + 1
         self._waiting[number] = waiting
-        line = request_line(number, method, params)
-        output.write(line + b"\n" if self._framing == "newline" else framed(self._framing, line))
+        if not self._write(framed(self._framing, request_line(number, method, params))):
+            raise self._not_sent(number)
+        return number
+
+    def call(self, tool_json: bytes, arguments: msgspec.Raw, extra: bytes, waiting: Waiting) -> int:
+        """Send `tools/call`, as `request` does."""
+        self._number = number = self._number + 1
+        self._waiting[number] = waiting
+        # Joined, which takes half the time of a format with as many parts.
+        line = b"".join(
+            (_HEAD, b"%d" % number, _CALL, tool_json, b',"arguments":', arguments, extra, b"}}\n")
+        )
+        if not self._write(line if self._lines is not None else framed(self._framing, line[:-1])):
+            raise self._not_sent(number)
         return number
 
     def notify(self, method: str, params: bytes) -> None:
@@ -142,8 +173,7 @@ class PipeWire:
 
     def answer(self, line: bytes) -> None:
         """Send an answer to a request of the server's, under the same terms."""
-        with contextlib.suppress(NotSent):
-            self._writable().write(framed(self._framing, line))
+        self._write(framed(self._framing, line))
 
     def has_left(self, number: int) -> bool:  # noqa: ARG002 - what was written is out of our hands
         return True
@@ -159,51 +189,64 @@ class PipeWire:
         """The server is gone: tell everyone who waits, and whoever asks from now on."""
         if self._lost is not None:
             return
-        self._lost, self.alive = end, False
+        self._lost, self.alive, self._write = end, False, _takes_nothing
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
             each.lost(end)
 
     def feed(self, chunk: bytes) -> None:
         """Take what the server wrote."""
+        if not self.heard_at:
+            self._on_first_word()
+        self.heard_at = time.monotonic()
+        lines, end = self._lines, len(chunk) - 1
+        if lines is not None and not lines.open and chunk.find(b"\n") == end and 0 < end <= self._limit:
+            self._receive(chunk)  # one whole line, as most chunks are
+        else:
+            self._take_apart(chunk)
+
+    def _take_apart(self, chunk: bytes) -> None:
         try:
             lines = self._framer.feed(chunk)
         except Unframed as exc:
             lines = exc.before
             hint = " (maxLineBytes)" if isinstance(exc, TooLong) else ""
             self._on_broken(f"cannot be followed: {exc}{hint}")
-        if len(lines) == 1:
+        if self._lines is None:
+            lines = [one_line(line) for line in lines]  # with a length before it a message may span lines
+        if len(lines) == 1 and lines[0]:
             self._receive(lines[0])
-        elif lines:
+        else:
             with gathered():
-                for line in lines:
+                for line in filter(None, lines):
                     self._receive(line)
 
     def _receive(self, line: bytes) -> None:
-        if not line:
-            return
-        if self._framing != "newline":
-            line = one_line(line)  # with a length before it a message may span lines
-        message = read_message(line)
+        message: Message | None
+        try:
+            message = decode_message(line)
+        except (msgspec.DecodeError, RecursionError):
+            message = read_message(line)
         if message is None:
-            self._on_noise(line)
+            self._on_noise(line.rstrip(b"\n"))
         elif message.method is not None:
             self._on_message(message)
         elif type(message.id) is int and (waiting := self._waiting.pop(message.id, None)) is not None:
-            deliver(line, message, waiting)
+            if message.result and line.isascii():
+                waiting.answered(message.result)
+            else:
+                deliver(line, message, waiting)
         elif message.id not in self._forgotten:
-            self._on_noise(line)
+            self._on_noise(line.rstrip(b"\n"))
 
-    def _writable(self) -> Output:
-        output = self._output
+    def _not_sent(self, number: int) -> NotSent:
+        """Why a request could not be written, which nobody waits for any more."""
+        del self._waiting[number]
         if self._lost is not None:
-            raise NotSent(f"it {self._lost.detail}")
-        if output is None:
-            raise NotSent("its standard input is closed")
-        if output.backlog > self._limit:
-            closed = "its standard input is closed"
-            raise NotSent(closed if output.closed else "it does not read its standard input")
-        return output
+            return NotSent(f"it {self._lost.detail}")
+        if self._output is None or self._output.closed:
+            return NotSent("its standard input is closed")
+        return NotSent("it does not read its standard input")
 
 
 def deliver(line: bytes, message: Message, waiting: Waiting) -> None:

@@ -5,17 +5,20 @@ Owns the order of events around one case. What must be so after every case is `o
 
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from supervisor.errors import SupervisorError
+from supervisor.selftest.innocent import PROMPT, Innocent, harm
 from supervisor.selftest.lab import Entry, Lab, TooLate, hostile
-from supervisor.selftest.oracle import Innocent, aftermath, baseline, contradictions, leftovers
+from supervisor.selftest.oracle import aftermath, baseline, contradictions, leftovers
 from supervisor.selftest.promises import Complaint, Promise
 
 BAD, GOOD = "bad", "good"
+AGAIN = 2
+"""How often a case is repeated whose only fault may have been the machine's."""
 INNOCENTS: Mapping[str, Entry] = {GOOD: hostile("polite")}
 
 
@@ -37,6 +40,8 @@ class Scene:
     answers: list[Answer] = field(default_factory=list[Answer])
     first_pid: int | None = None
     """The bad server's process at the beginning."""
+    closing: ExitStack = field(default_factory=ExitStack)
+    """What is ended after the case, when the bad server has been taken away."""
 
 
 Step = Callable[[Scene], None]
@@ -52,11 +57,14 @@ class Case:
     given: str
     when: str
     then: str
-    servers: Mapping[str, Entry]
     acts: tuple[Step, ...]
     checks: tuple[Check, ...]
+    servers: Mapping[str, Entry] = field(default_factory=lambda: {BAD: hostile()})
+    """What is configured beside the innocent; usually a server that behaves until it is called."""
     own_daemon: bool = False
     """Whether it concerns the daemon's own life, and so needs one for itself."""
+    others_wait: float = PROMPT
+    """Seconds that an innocent server's answer may take meanwhile; more than usual is a debt of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +110,7 @@ class Bench:
         """Add the bad server, act, check, take it away, and look whether anything is different."""
         try:
             lab, innocent = self._ready()
-            return _observed(case, lab, innocent)
+            return _repeatedly(case, lab, innocent)
         except (SupervisorError, TooLate, OSError) as trouble:
             self.close()
             return [Complaint(Promise.NO_HARM, f"the daemon does not answer: {trouble}")]
@@ -114,19 +122,30 @@ class Bench:
             home.mkdir()
             self._lab = Lab(home)
             self._lab.start(INNOCENTS)
-            self._innocent = Innocent(self._lab.another_client(), tool=f"{GOOD}_echo")
+            involved = [self._lab.pid, self._lab.client.server(GOOD)["pid"]]
+            self._innocent = Innocent(self._lab.socket, tool=f"{GOOD}_echo", involved=involved)
         return self._lab, self._innocent
+
+
+def _repeatedly(case: Case, lab: Lab, innocent: Innocent) -> list[Complaint]:
+    """What was seen the first time, unless chance alone can have brought it; then the last time."""
+    complaints = _observed(case, lab, innocent)
+    for _ in range(AGAIN):
+        if not complaints or not all(complaint.by_chance for complaint in complaints):
+            break
+        complaints = _observed(case, lab, innocent)
+    return complaints
 
 
 def _observed(case: Case, lab: Lab, innocent: Innocent) -> list[Complaint]:
     lab.begin_journal()
-    before = baseline(lab, innocent)
-    with innocent.watched() as watch:
-        scene = Scene(lab, case.servers)
+    before = baseline(lab)
+    scene = Scene(lab, case.servers)
+    with scene.closing, innocent.watched() as watch:
         lab.reload({**INNOCENTS, **case.servers})
         complaints = [*_played(case, scene), *contradictions(lab)]
         lab.reload(INNOCENTS)
-    return [*complaints, *aftermath(lab, before, watch)]
+    return [*complaints, *harm(watch, case.others_wait), *aftermath(lab, before)]
 
 
 def _alone(case: Case, directory: Path) -> list[Complaint]:
@@ -135,7 +154,9 @@ def _alone(case: Case, directory: Path) -> list[Complaint]:
     lab = Lab(home)
     try:
         lab.spawn(case.servers)
-        complaints = _played(case, Scene(lab, case.servers))
+        scene = Scene(lab, case.servers)
+        with scene.closing:
+            complaints = _played(case, scene)
         return [*complaints, *_ended(lab), *leftovers(lab)]
     finally:
         lab.destroy()

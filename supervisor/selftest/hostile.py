@@ -56,6 +56,7 @@ class Hostile:
     def __init__(self, manners: list[str]) -> None:
         self.manners = manners
         self.reading = True
+        self.answers = 0
 
     def note(self, **record: Any) -> None:
         if "polite" in self.manners:
@@ -128,6 +129,7 @@ class Hostile:
     def hear(self, message: Json) -> None:
         method = message.get("method")
         params: Json = message.get("params") or {}
+        self.answers += method is None
         if "mute" in self.manners or method is None:
             return
         if "id" not in message:
@@ -226,6 +228,11 @@ def pester(server: Hostile, request: Json, arguments: Json) -> None:
     server.say(request, "asked")
 
 
+def tally(server: Hostile, request: Json, _arguments: Json) -> None:
+    """Says how many answers it has read."""
+    server.say(request, str(server.answers))
+
+
 def hoard(server: Hostile, request: Json, arguments: Json) -> None:
     """Opens so many descriptors (`count`) and closes none."""
     for _ in range(arguments["count"]):
@@ -256,7 +263,7 @@ TOOLS: dict[str, Callable[[Hostile, Json, Json], None]] = {
     tool.__name__: tool
     for tool in (
         *(echo, crash, half, hang, refuse, twice, shout),
-        *(chatter, pester, hoard, gush, shut, deafen),
+        *(chatter, pester, tally, hoard, gush, shut, deafen),
     )
 }
 

@@ -1,119 +1,56 @@
 """What must be so after every case, whatever it was about.
 
-The daemon lives, an innocent server answered all the while, nothing is left, and status, metrics, tool list
-and kernel say the same. Owns the comparison of before and after, and changes nothing. No time is absolute: an
-innocent server's answers are compared with its own answers before.
+The daemon lives, nothing is left, and status, metrics, tool list and kernel say the same; that others were
+served meanwhile is `innocent`'s to say. Owns the comparison of before and after, and changes nothing.
 """
 
-import threading
-import time
 from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from supervisor.errors import SupervisorError
 from supervisor.runtime.proctable import entry
 from supervisor.selftest.lab import Lab, Process, TooLate, until
 from supervisor.selftest.promises import Complaint, Promise
-from supervisor.surfaces.client import SyncClient
 
-CALLS_BEFORE = 100
-PAUSE = 0.002
-"""Seconds between two calls of the innocent server."""
-SLOWER = 10.0
-"""How many times slower than before the slowest in a hundred answers may be ..."""
-UNREMARKABLE = 0.5
-"""... unless it still took no longer than so many seconds: a busy machine does that by itself."""
 SETTLED_AFTER = 10.0
 """Seconds that things may take to come to rest."""
-FEW = 50
-"""Answers below which nothing is said about one in a hundred."""
-
-
-@dataclass(slots=True)
-class Watch:
-    """What became of the innocent server's calls during a case."""
-
-    times: list[float] = field(default_factory=list[float])
-    failure: str | None = None
-
-
-class Innocent:
-    """Calls a well-behaved server from a connection of its own, and takes the time."""
-
-    def __init__(self, client: SyncClient, *, tool: str) -> None:
-        self._client, self._tool = client, tool
-
-    def close(self) -> None:
-        self._client.close()
-
-    def times(self, count: int) -> list[float]:
-        return [self._call() for _ in range(count)]
-
-    def _call(self) -> float:
-        time.sleep(PAUSE)
-        began = time.monotonic()
-        self._client.call(self._tool, {"text": "all is well"}, timeout=10)
-        return time.monotonic() - began
-
-    @contextmanager
-    def watched(self) -> Generator[Watch]:
-        """Call it all the time, in a thread."""
-        watch, over = Watch(), threading.Event()
-
-        def work() -> None:
-            try:
-                while not over.is_set():
-                    watch.times.append(self._call())
-            except SupervisorError as error:
-                watch.failure = str(error)
-
-        thread = threading.Thread(target=work, daemon=True)
-        thread.start()
-        try:
-            yield watch
-        finally:
-            over.set()
-            thread.join()
+LOOKS = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """The daemon before a case."""
 
-    slowest: float
-    """Seconds of the slowest answer in a hundred."""
     descriptors: list[str]
     processes: set[Process]
+    tasks: float
 
 
-def baseline(lab: Lab, innocent: Innocent) -> Baseline:
-    return Baseline(slowest_of(innocent.times(CALLS_BEFORE)), lab.descriptors(), lab.processes())
+def baseline(lab: Lab) -> Baseline:
+    """The daemon at rest, which is when several looks in a row see the same.
+
+    Raises:
+        TooLate: it does not come to rest.
+    """
+    looks: list[Baseline] = []
+
+    def at_rest() -> bool:
+        looks.append(Baseline(lab.descriptors(), lab.processes(), tasks(lab)))
+        return len(looks) >= LOOKS and all(look == looks[-1] for look in looks[-LOOKS:])
+
+    until(at_rest, seconds=SETTLED_AFTER)
+    return looks[-1]
 
 
-def slowest_of(times: list[float]) -> float:
-    """The time that one answer in a hundred exceeds."""
-    return sorted(times)[int(len(times) * 0.99) - 1]
+def tasks(lab: Lab) -> float:
+    """How many tasks the daemon has."""
+    return lab.metrics()["mcp_supervisor_tasks_running"]
 
 
-def aftermath(lab: Lab, before: Baseline, watch: Watch) -> list[Complaint]:
+def aftermath(lab: Lab, before: Baseline) -> list[Complaint]:
     """What is not as it was before."""
     if lab.exit_status() is not None:
         return [Complaint(Promise.NO_HARM, f"the daemon has ended with status {lab.exit_status()}")]
-    return [*harm(before, watch), *leftovers(lab, before.processes), *_leaks(lab, before)]
-
-
-def harm(before: Baseline, watch: Watch) -> list[Complaint]:
-    if watch.failure is not None:
-        return [Complaint(Promise.NO_HARM, f"the innocent server did not answer: {watch.failure}")]
-    if len(watch.times) < FEW or slowest_of(watch.times) <= max(SLOWER * before.slowest, UNREMARKABLE):
-        return []
-    took, usual = slowest_of(watch.times), before.slowest
-    sentence = (
-        f"an answer in a hundred of the innocent server took {took:.3f} s, {took / usual:.0f} times as long"
-    )
-    return [Complaint(Promise.NO_HARM, sentence)]
+    return [*leftovers(lab, before.processes), *_leaks(lab, before), *_idle_tasks(lab, before)]
 
 
 def leftovers(lab: Lab, before: set[Process] | None = None) -> list[Complaint]:
@@ -139,6 +76,15 @@ def _leaks(lab: Lab, before: Baseline) -> list[Complaint]:
         now, then = Counter(lab.descriptors()), Counter(before.descriptors)
         opened, closed = sorted((now - then).elements()), sorted((then - now).elements())
         sentence = f"the daemon has opened {opened} and closed {closed}"
+        return [Complaint(Promise.NO_HARM, sentence)]
+    return []
+
+
+def _idle_tasks(lab: Lab, before: Baseline) -> list[Complaint]:
+    try:
+        until(lambda: tasks(lab) <= before.tasks, seconds=SETTLED_AFTER)
+    except TooLate:
+        sentence = f"the daemon has {tasks(lab):g} tasks, and had {before.tasks:g}"
         return [Complaint(Promise.NO_HARM, sentence)]
     return []
 

@@ -18,3 +18,5 @@ class Complaint:
 
     promise: Promise
     sentence: str
+    by_chance: bool = False
+    """Whether a busy machine can look like this; it counts when it is seen again and again."""

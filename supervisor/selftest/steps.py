@@ -3,6 +3,7 @@
 A step acts; a check says what is wrong. Both know the scene only.
 """
 
+import operator
 import os
 import signal
 import socket
@@ -174,6 +175,17 @@ def texts(*wanted: str) -> Check:
     def check(scene: Scene) -> str | None:
         found = [answer.said for answer in scene.answers]
         return None if found == list(wanted) else f"the callers heard {found}, not {list(wanted)}"
+
+    return check
+
+
+def said(*words: str) -> Check:
+    """The callers heard these words, among others, one after the other."""
+
+    def check(scene: Scene) -> str | None:
+        found = [answer.said for answer in scene.answers]
+        fits = len(found) == len(words) and all(map(operator.contains, found, words))
+        return None if fits else f"the callers heard {found}, without {list(words)}"
 
     return check
 

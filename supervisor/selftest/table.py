@@ -37,7 +37,6 @@ from supervisor.selftest.steps import (
 
 MEBI = 1 << 20
 _TREE = {BAD: hostile("stubborn", "escape", "family")}
-_PLAIN = {BAD: hostile()}
 
 STOPS = (
     Case(
@@ -153,7 +152,6 @@ HARMS = (
         given="a server writes a line that does not end",
         when="it is called",
         then="the line is cut at the limit, and the server is ended",
-        servers=_PLAIN,
         acts=(call("gush", bytes=8 * MEBI),),
         checks=(outcomes("unknown"), state("unavailable"), no_process),
     ),
@@ -163,7 +161,6 @@ HARMS = (
         given="a server reads nothing any more",
         when="it is sent half a megabyte",
         then="only that call suffers",
-        servers=_PLAIN,
         acts=(call("deafen"), call("echo", text="x" * (MEBI // 2), timeout=0.5)),
         checks=(outcomes("ok", "timed_out"),),
     ),
@@ -173,7 +170,6 @@ HARMS = (
         given="a server is frozen by SIGSTOP",
         when="it is called and stopped",
         then="the call times out, and the stop succeeds",
-        servers=_PLAIN,
         acts=(hit(signal.SIGSTOP), call("echo", text="hello", timeout=0.5), order("stop")),
         checks=(outcomes("timed_out"), state("stopped"), no_process),
     ),
@@ -183,7 +179,6 @@ HARMS = (
         given="a server floods its standard error",
         when="it is called",
         then="it is answered",
-        servers=_PLAIN,
         acts=(call("shout", bytes=16 * MEBI),),
         checks=(texts("said"), state("connected")),
     ),
@@ -193,7 +188,6 @@ HARMS = (
         given="a server sends notifications without end",
         when="it is called",
         then="it is answered",
-        servers=_PLAIN,
         acts=(call("chatter", count=50000),),
         checks=(texts("told"), state("connected")),
     ),
@@ -246,7 +240,6 @@ TRUTHS = (
         given="a server closes its stdout and lives on",
         when="nobody calls it",
         then="it is unavailable, and gone",
-        servers=_PLAIN,
         acts=(call("shut"),),
         checks=(state("unavailable"), no_process),
     ),
@@ -256,7 +249,6 @@ TRUTHS = (
         given="a server works",
         when="the configuration is broken by a typo",
         then="the reload is refused, and the server is untouched",
-        servers=_PLAIN,
         acts=(note_pid, write_config('{"mcpServers": {'), call("echo", text="still here")),
         checks=(outcomes("refused", "ok"), same_process),
     ),
@@ -269,7 +261,6 @@ ACCOUNTS = (
         given="eight calls are under way",
         when="their server is killed",
         then="each ends once, as unknown, with the signal, and none is sent again",
-        servers=_PLAIN,
         acts=(during_calls(8, hit(signal.SIGKILL)),),
         checks=(outcomes(*["unknown"] * 8), told("signal", 9), received("hang", 8), state("unavailable")),
     ),
@@ -279,7 +270,6 @@ ACCOUNTS = (
         given="a server dies in the middle of its answer",
         when="it is called",
         then="the outcome is unknown, and the next call is not sent",
-        servers=_PLAIN,
         acts=(call("half"), await_state("unavailable"), call("echo")),
         checks=(outcomes("unknown", "not_sent"), received("half", 1), received("echo", 0)),
     ),
@@ -289,7 +279,6 @@ ACCOUNTS = (
         given="a tool never answers",
         when="it is called",
         then="the call times out, the server lives",
-        servers=_PLAIN,
         acts=(note_pid, call("hang", timeout=0.5)),
         checks=(outcomes("timed_out"), same_process, notified("notifications/cancelled")),
     ),
@@ -299,7 +288,6 @@ ACCOUNTS = (
         given="a server answers twice, and a tool fails",
         when="they are called",
         then="each caller hears its own answer, once",
-        servers=_PLAIN,
         acts=(call("twice"), call("refuse"), call("echo", text="mine")),
         checks=(texts("first", "no", "mine"), outcomes("ok", "tool_error", "ok")),
     ),
@@ -309,7 +297,6 @@ ACCOUNTS = (
         given="a call is under way",
         when="its caller hangs up",
         then="the server is told that the call is cancelled",
-        servers=_PLAIN,
         acts=(leave_during_a_call,),
         checks=(notified("notifications/cancelled"), state("connected")),
     ),

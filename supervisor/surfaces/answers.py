@@ -4,6 +4,7 @@ An answer does not know what it says. It puts the client's id around it and hand
 to the batch that it belongs to, which goes out when its last answer has come.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 import msgspec
@@ -11,11 +12,17 @@ import msgspec
 from supervisor.core.jsonrpc import error_line, fault_line, notification_line, result_head, result_line
 from supervisor.errors import SupervisorError
 
+_HEAD = b'{"jsonrpc":"2.0","id":'
 _LARGE = 1024 * 1024
 """Bytes of a result above which it goes out as it lies in memory."""
 
 
 class Connection(Protocol):
+    @property
+    def write(self) -> Callable[[bytes], bool]:
+        """Writes lines that are complete; tells whether anybody is there to read them."""
+        ...
+
     def send(self, message: bytes) -> None: ...
 
     def send_parts(self, *parts: bytes | memoryview) -> None:
@@ -40,25 +47,29 @@ class Batch:
             self._connection.send(b"[%s]" % b",".join(self._lines))
 
 
-class Answer:
-    """The answer to one request; a notification has none, so nothing is sent for it."""
+class Answer(msgspec.Struct, eq=False):
+    """The answer to one request; a notification has none, so nothing is sent for it.
 
-    __slots__ = ("_batch", "_connection", "code", "identity", "method")
+    A struct, because one is made for every call, and that is quicker without a constructor in Python.
+    """
 
-    def __init__(
-        self, connection: Connection, identity: bytes | None, batch: Batch | None = None, method: str = ""
-    ) -> None:
-        self._connection, self.identity, self._batch, self.method = connection, identity, batch, method
-        self.code = ""
-        """What was answered: `ok`, the code of our error, `fault` for a server's own; empty before that."""
+    _connection: Connection
+    identity: bytes | None
+    _batch: Batch | None = None
+    method: str = ""
+    code: str = ""
+    """What was answered: `ok`, the code of our error, `fault` for a server's own; empty before that."""
 
     def result(self, raw: bytes | msgspec.Raw) -> None:
-        if len(raw) < _LARGE or self._batch is not None or self.identity is None:
+        if self._batch is not None or self.identity is None:
             self._give("ok", result_line(self.identity or b"", raw))
+            return
+        self.code = "ok"
+        if len(raw) < _LARGE:
+            self._connection.write(b"".join((_HEAD, self.identity, b',"result":', raw, b"}\n")))
         else:
-            self.code = "ok"
             self._connection.send_parts(result_head(self.identity), memoryview(raw), b"}")
-            self._connection.answered(self)
+        self._connection.answered(self)
 
     def fault(self, raw: bytes | msgspec.Raw) -> None:
         self._give("fault", fault_line(self.identity or b"", raw))

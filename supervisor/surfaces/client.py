@@ -41,6 +41,9 @@ from supervisor.surfaces.exchange import (
 
 SHORTEST_WAIT = 0.001
 """Seconds; a wait of none at all would mean to a socket that it must not block."""
+LONGEST_WAIT = 0.5
+"""Seconds of one wait on the socket. A signal that another thread takes, or that comes in the moment before
+the system waits, interrupts nothing: Python heeds it, Ctrl-C too, when the wait is over."""
 CANCEL_PATIENCE = 1.0
 
 OnNotification = Callable[[Message], None]
@@ -266,19 +269,18 @@ class SyncClient:
         return self._messages.popleft()
 
     def _receive(self, deadline: float) -> bytes:
-        remaining = deadline - time.monotonic()
-        if remaining <= 0:
-            raise _OutOfTime
-        try:
-            self._socket.settimeout(None if remaining == math.inf else remaining)
-            chunk = self._socket.recv(CHUNK)
-        except TimeoutError:
-            raise _OutOfTime from None
-        except OSError as error:
-            raise ConnectionEnded(f"the connection to the daemon broke ({error.strerror})") from None
-        if not chunk:
-            raise ConnectionEnded("the daemon closed the connection")
-        return chunk
+        while (remaining := deadline - time.monotonic()) > 0:
+            try:
+                self._socket.settimeout(min(remaining, LONGEST_WAIT))
+                chunk = self._socket.recv(CHUNK)
+            except TimeoutError:
+                continue
+            except OSError as error:
+                raise ConnectionEnded(f"the connection to the daemon broke ({error.strerror})") from None
+            if not chunk:
+                raise ConnectionEnded("the daemon closed the connection")
+            return chunk
+        raise _OutOfTime
 
 
 class Subscription:

@@ -25,14 +25,14 @@ from supervisor.core.framing import LineFramer, TooLong
 from supervisor.core.jsonrpc import NULL, Invalid, Request, error_line, read_request
 from supervisor.core.spec import LimitSettings
 from supervisor.errors import Busy, Outcome, SupervisorError, TooLarge
-from supervisor.runtime.calls import Call
+from supervisor.runtime.calls import Call, CallRequest
 from supervisor.runtime.outlet import Outlet, gathered
 from supervisor.surfaces.answers import Answer, Batch
 from supervisor.surfaces.endpoint import may_connect, peer
 from supervisor.surfaces.feed import Feed
 from supervisor.surfaces.methods import DESCRIPTIONS, find, read_params
 from supervisor.surfaces.service import Service
-from supervisor.surfaces.tool_methods import CancelParams, read_call
+from supervisor.surfaces.tool_methods import CancelParams, read_call, read_plain_call
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +40,15 @@ _FEED_ROOM = 64 * 1024
 """Bytes a client may leave unread before its news wait."""
 _FEED_PAUSE = 0.05
 
+_PLAIN_BYTES = 64 * 1024
+"""The longest line that is tried in the plain form first; a longer one is not looked at twice."""
+
 _encoder = msgspec.json.Encoder()
 
 
-def _nowhere(_message: bytes) -> None:
+def _nowhere(_message: bytes) -> bool:
     """Write to a client that has left."""
+    return False
 
 
 @dataclass(slots=True)
@@ -74,10 +78,13 @@ class Client(asyncio.Protocol):
     """One connection."""
 
     def __init__(self, control: Control) -> None:
-        self._control, self._limits = control, control.limits
+        self._control, self._limits, self._fleet = control, control.limits, control.service.fleet
         self._framer = LineFramer(control.limits.request_bytes)
+        self._answered = control.service.fleet.counters.requests
+        self._depth, self._most_calls = control.limits.depth, control.limits.calls_per_client
+        self._plain_bytes = min(control.limits.request_bytes, _PLAIN_BYTES)
         self._transport: asyncio.Transport | None = None
-        self._write: Callable[[bytes], None] = _nowhere
+        self.write: Callable[[bytes], bool] = _nowhere
         self._calls: dict[Answer, Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._feeds: list[Feed] = []
@@ -90,7 +97,7 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         connection = transport.get_extra_info("socket")
-        self._write = Outlet(self._transport, connection.fileno()).write
+        self.write = Outlet(self._transport, connection.fileno()).write
         pid, uid = peer(connection)
         if not self._control.admits(uid):
             logger.warning("refusing a connection of user %d (process %d)", uid, pid)
@@ -103,6 +110,8 @@ class Client(asyncio.Protocol):
             self._control.clients.add(self)
 
     def data_received(self, data: bytes) -> None:
+        if not self._framer.open and self._take_plain(data):
+            return
         try:
             lines = self._framer.feed(data)
         except TooLong as exc:
@@ -122,7 +131,7 @@ class Client(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self._control.clients.discard(self)
-        self._transport, self._write = None, _nowhere
+        self._transport, self.write = None, _nowhere
         if self._too_slow is not None:
             self._too_slow.cancel()
         # The latest first: an earlier one that ends would send the next of them.
@@ -165,7 +174,7 @@ class Client(asyncio.Protocol):
 
     def send(self, message: bytes) -> None:
         """Write one message."""
-        self._write(message + b"\n")
+        self.write(message + b"\n")
 
     def send_parts(self, *parts: bytes | memoryview) -> None:
         """Write one large message as it lies in memory."""
@@ -175,8 +184,12 @@ class Client(asyncio.Protocol):
     def answered(self, answer: Answer) -> None:
         """Take note that a request has its answer, and leave when a client that stopped writing has all."""
         self._calls.pop(answer, None)
-        self._count(answer.method, answer.code)
-        self._leave_if_done()
+        try:
+            self._answered[answer.method, answer.code] += 1
+        except KeyError:
+            self._count(answer.method, answer.code)
+        if self._half_closed:
+            self._leave_if_done()
 
     def hang_up(self) -> None:
         """Close when everything written so far is read."""
@@ -190,8 +203,7 @@ class Client(asyncio.Protocol):
             self.hang_up()
 
     def _count(self, method: str, code: str) -> None:
-        known = method if method in DESCRIPTIONS else UNKNOWN
-        self._control.service.fleet.counters.answered(known, code)
+        self._fleet.counters.answered(method if method in DESCRIPTIONS else UNKNOWN, code)
 
     @property
     def _awaited(self) -> bool:
@@ -224,10 +236,21 @@ class Client(asyncio.Protocol):
             for line in lines:
                 self._take(line)
 
+    def _take_plain(self, line: bytes) -> bool:
+        """Take a call in the form that most clients write; false when the line is anything else."""
+        if len(line) > self._plain_bytes:
+            return False
+        plain = read_plain_call(line, self._depth)
+        if plain is None:
+            return False
+        identity, asked = plain
+        self._call(asked, Answer(self, identity, None, "tools/call"))
+        return True
+
     def _take(self, line: bytes) -> None:
-        if not line or line.isspace():
+        if not line or line.isspace() or self._take_plain(line):
             return
-        request = read_request(line, max_depth=self._limits.depth)
+        request = read_request(line, max_depth=self._depth)
         if isinstance(request, Request):
             self._serve(request, Answer(self, request.id, None, request.method))
         elif isinstance(request, Invalid):
@@ -249,7 +272,7 @@ class Client(asyncio.Protocol):
     def _serve(self, request: Request, answer: Answer) -> None:
         try:
             if request.method == "tools/call":
-                self._call(request, answer)
+                self._call(self._asked(request), answer)
             elif request.method == "notifications/cancelled":
                 self._cancel(request)
                 self._count(request.method, "ok")
@@ -258,21 +281,33 @@ class Client(asyncio.Protocol):
         except SupervisorError as exc:
             answer.error(exc)
         except Exception:  # noqa: BLE001 - the boundary: a bug in a handler costs one request
-            self._bug(request, answer)
+            self._bug(answer)
 
-    def _call(self, request: Request, answer: Answer) -> None:
-        limit, fleet, wanted = self._limits.calls_per_client, self._control.service.fleet, UNKNOWN
+    def _asked(self, request: Request) -> CallRequest:
         try:
-            if len(self._calls) >= limit:
-                raise Busy(f"cannot have more than {limit} calls in flight", outcome=Outcome.NOT_SENT)
-            asked = read_call(request.params)
-            wanted = asked.name
-            call = fleet.call(asked, answer, self)
+            return read_call(request.params)
         except SupervisorError as exc:
-            fleet.counters.refuse(wanted, exc.data)
+            self._fleet.counters.refuse(UNKNOWN, exc.data)
             raise
-        if not answer.code:
-            self._calls[answer] = call
+
+    def _call(self, asked: CallRequest, answer: Answer) -> None:
+        if len(self._calls) >= self._most_calls:
+            sentence = f"cannot have more than {self._most_calls} calls in flight"
+            self._refuse(asked, answer, Busy(sentence, outcome=Outcome.NOT_SENT))
+            return
+        try:
+            call = self._fleet.call(asked, answer, self)
+        except SupervisorError as exc:
+            self._refuse(asked, answer, exc)
+        except Exception:  # noqa: BLE001 - the boundary: a bug on the way to a server costs one request
+            self._bug(answer)
+        else:
+            if not answer.code:
+                self._calls[answer] = call
+
+    def _refuse(self, asked: CallRequest, answer: Answer, error: SupervisorError) -> None:
+        self._fleet.counters.refuse(asked.name, error.data)
+        answer.error(error)
 
     def _cancel(self, request: Request) -> None:
         identity = bytes(read_params(CancelParams, request.params).request_id)
@@ -285,7 +320,7 @@ class Client(asyncio.Protocol):
         params = read_params(method.params, request.params)
         result = method.handler(self._control.service, params, self)
         if inspect.iscoroutine(result):
-            task = asyncio.get_running_loop().create_task(self._finish(result, request, answer))
+            task = asyncio.get_running_loop().create_task(self._finish(result, answer))
             self._tasks.add(task)
             task.add_done_callback(self._finished)
             # A client may leave before its task has begun; what was never awaited would be complained about.
@@ -293,18 +328,18 @@ class Client(asyncio.Protocol):
         else:
             answer.result(_encoder.encode(result))
 
-    async def _finish(self, result: Coroutine[Any, Any, Any], request: Request, answer: Answer) -> None:
+    async def _finish(self, result: Coroutine[Any, Any, Any], answer: Answer) -> None:
         try:
             answer.result(_encoder.encode(await result))
         except SupervisorError as exc:
             answer.error(exc)
         except Exception:  # noqa: BLE001 - the boundary, as in _serve
-            self._bug(request, answer)
+            self._bug(answer)
 
     def _finished(self, task: "asyncio.Task[None]") -> None:
         self._tasks.discard(task)
         self._leave_if_done()
 
-    def _bug(self, request: Request, answer: Answer) -> None:
-        logger.exception("cannot answer %s", request.method)  # noqa: LOG004 - called by handlers of exceptions
-        answer.error(SupervisorError(f"cannot answer {request.method}: an internal error, see the log"))
+    def _bug(self, answer: Answer) -> None:
+        logger.exception("cannot answer %s", answer.method)  # noqa: LOG004 - called by handlers of exceptions
+        answer.error(SupervisorError(f"cannot answer {answer.method}: an internal error, see the log"))

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from supervisor import __version__, errors
-from supervisor.surfaces.method import Description, Notification
+from supervisor.surfaces.method import Description, Notification, OpenRpcDocument
 from supervisor.surfaces.models import ErrorData, JsonObject
 
 OPENRPC = "1.3.2"
@@ -28,23 +28,6 @@ _HOW = (
     "durations are seconds. x-notifications names what the daemon sends on its own, x-error-data the data "
     "of every error."
 )
-
-
-class OpenRpcDocument(msgspec.Struct, frozen=True):
-    """A description of this API for programs, after https://spec.open-rpc.org."""
-
-    openrpc: str
-    """The version of OpenRPC."""
-    info: JsonObject
-    """Title, version, and how to talk to the daemon."""
-    methods: tuple[JsonObject, ...]
-    """Each with name, summary, params, result, errors and `x-notifications`."""
-    components: JsonObject
-    """Schemas and errors that the others refer to."""
-    notifications: tuple[JsonObject, ...] = msgspec.field(name="x-notifications")
-    """What the daemon sends on its own."""
-    error_data: JsonObject = msgspec.field(name="x-error-data")
-    """The schema of the `data` of every error."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ import ipaddress
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 
 import anyio
 from anyio.abc import Listener, SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
+from msgspec import Struct
 
 from supervisor.core.spec import HttpSettings
 from supervisor.errors import BadConfig
@@ -31,16 +31,14 @@ CONNECTIONS = 64
 _WILDCARDS = frozenset({"0.0.0.0", "::", "*", ""})  # noqa: S104 - compared with, not listened at
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     method: str
     path: str
     headers: Mapping[str, str]
     """By lower-case name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(Struct, frozen=True):
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
     content_type: str = "text/plain; charset=utf-8"

@@ -4,17 +4,16 @@ Types only: the table of methods is in `methods`, and what is made of their desc
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from supervisor.errors import SupervisorError
+from supervisor.surfaces.models import JsonObject
 from supervisor.surfaces.service import Caller, Service
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
+class Description(msgspec.Struct, frozen=True, kw_only=True):
     """What a client has to know of a method."""
 
     params: type[msgspec.Struct]
@@ -25,21 +24,36 @@ class Description:
     """Those that every request can end in aside."""
     notifications: tuple[str, ...] = ()
     """What the client may be sent because of it, by the method of the notification."""
-    example: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    example: Mapping[str, Any] = {}
     """Params that are accepted."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Method(Description):
+class Method(Description, frozen=True, kw_only=True):
     """A method that is looked up by its name."""
 
     handler: Callable[[Service, Any, Caller], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Notification:
+class Notification(msgspec.Struct, frozen=True):
     """What the daemon sends on its own."""
 
     summary: str
     params: Any
     """A struct, or a union of them."""
+
+
+class OpenRpcDocument(msgspec.Struct, frozen=True):
+    """A description of this API for programs, after https://spec.open-rpc.org."""
+
+    openrpc: str
+    """The version of OpenRPC."""
+    info: JsonObject
+    """Title, version, and how to talk to the daemon."""
+    methods: tuple[JsonObject, ...]
+    """Each with name, summary, params, result, errors and `x-notifications`."""
+    components: JsonObject
+    """Schemas and errors that the others refer to."""
+    notifications: tuple[JsonObject, ...] = msgspec.field(name="x-notifications")
+    """What the daemon sends on its own."""
+    error_data: JsonObject = msgspec.field(name="x-error-data")
+    """The schema of the `data` of every error."""

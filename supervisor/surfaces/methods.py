@@ -33,11 +33,10 @@ from supervisor.surfaces import (
     models,
     server_methods,
     tool_methods,
-    why_methods,
 )
 from supervisor.surfaces.daemon_methods import NoParams
-from supervisor.surfaces.describe import OpenRpcDocument, document
-from supervisor.surfaces.method import Description, Method, Notification
+from supervisor.surfaces.explanation import Why
+from supervisor.surfaces.method import Description, Method, Notification, OpenRpcDocument
 from supervisor.surfaces.server_methods import CommandParams, OverrideParams, ServerParams
 from supervisor.surfaces.service import Caller, Service
 
@@ -51,7 +50,17 @@ async def _describe(_service: Service, _params: NoParams, _caller: Caller) -> ms
 
 @functools.cache
 def _description() -> msgspec.Raw:
+    # Few ask, and those once.
+    from supervisor.surfaces.describe import document
+
     return msgspec.Raw(msgspec.json.encode(document(DESCRIPTIONS, NOTIFICATIONS)))
+
+
+def _why(service: Service, params: ServerParams, caller: Caller) -> Why:
+    # All that is known of causes is loaded when somebody asks for one.
+    from supervisor.surfaces.why_methods import why
+
+    return why(service, params, caller)
 
 
 METHODS: Mapping[str, Method] = {
@@ -152,8 +161,8 @@ METHODS: Mapping[str, Method] = {
     ),
     "servers/why": Method(
         params=ServerParams,
-        result=why_methods.Why,
-        handler=why_methods.why,
+        result=Why,
+        handler=_why,
         summary="Explains why a server is as it is, and suggests what to do.",
         errors=(UnknownServer,),
         example={"server": "demo"},

@@ -13,6 +13,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from msgspec import Struct
 
 from supervisor import __version__
 from supervisor.core.counters import EXIT_KINDS, RELOAD_RESULTS, RESTART_REASONS, UNKNOWN, Histogram, Meter
@@ -38,8 +39,7 @@ Cumulative = tuple[Buckets, float]
 """The buckets of a histogram, and the sum of its values."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ServerReading:
+class ServerReading(Struct, frozen=True, kw_only=True):
     """One server at the moment of a scrape."""
 
     name: str
@@ -61,8 +61,7 @@ class ServerReading:
     stderr_bytes: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
+class Reading(Struct, frozen=True, kw_only=True):
     """Everything at the moment of a scrape."""
 
     servers: tuple[ServerReading, ...]
@@ -76,8 +75,7 @@ class Reading:
     tasks: int
 
 
-@dataclass(frozen=True, slots=True)
-class Spent:
+class Spent(Struct, frozen=True):
     """What the processes of one server use up."""
 
     usage: Usage

@@ -73,7 +73,8 @@ class Presence:
         """Tell systemd when we are ready, how we are, and that we are alive, until cancelled."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._tell_ready)
-            tasks.start_soon(self._tell_status)
+            if self._notifier.heard:
+                tasks.start_soon(self._tell_status)
             tasks.start_soon(lengthen_reloads, self._notifier)
             if self._watchdog is not None:
                 tasks.start_soon(feed_watchdog, self._notifier, self._watchdog, self._prove_progress)
@@ -85,6 +86,7 @@ class Presence:
 
     async def _tell_ready(self) -> None:
         await patiently(self._notifier, self._critical_servers_settled)
+        self._tell_how_it_is()  # whoever waits for us to be ready reads it then
         self._notifier.ready()
 
     async def _critical_servers_settled(self) -> None:
@@ -95,10 +97,13 @@ class Presence:
 
     async def _tell_status(self) -> None:
         while True:
-            self._notifier.status(status_line(self.conditions()))
-            await self._news.wait()
             self._news = anyio.Event()
+            self._tell_how_it_is()
             await anyio.sleep(_STATUS_PAUSE)
+            await self._news.wait()
+
+    def _tell_how_it_is(self) -> None:
+        self._notifier.status(status_line(self.conditions()))
 
     async def _prove_progress(self) -> None:
         """Have every actor read a letter that changes nothing, as it speaks of a run that never was."""

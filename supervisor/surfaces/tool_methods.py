@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 
 from supervisor.core.catalog import Listed, array
+from supervisor.core.jsonrpc import plain_call
 from supervisor.core.policy import Approval
 from supervisor.core.view import shown
 from supervisor.errors import InvalidParams, Outcome
@@ -137,10 +138,11 @@ def tools_get(service: Service, params: ToolParams, _caller: Caller) -> ToolDeta
 
 
 _CALL = msgspec.json.Decoder(CallRequest)
+_VALUE = msgspec.json.Decoder(msgspec.Raw)
 _BRACE = ord("{")
 
 
-def read_call(raw: msgspec.Raw) -> CallRequest:
+def read_call(raw: bytes | msgspec.Raw) -> CallRequest:
     """The params of `tools/call`.
 
     Raises:
@@ -155,6 +157,21 @@ def read_call(raw: msgspec.Raw) -> CallRequest:
     if request.meta and memoryview(request.meta)[0] != _BRACE:
         raise _not_an_object("_meta")
     return request
+
+
+def read_plain_call(line: bytes, max_depth: int) -> tuple[bytes, CallRequest] | None:
+    """Id and params of a call without options, as most clients write it; None for all else."""
+    found = plain_call(line)
+    if found is None or not line.isascii():
+        return None
+    # What has room for no more than so many pairs of brackets cannot nest deeper.
+    if len(line) > 2 * max_depth and line.count(b"{") + line.count(b"[") > max_depth:
+        return None
+    identity, name, arguments = found.groups()
+    try:
+        return identity, CallRequest(name.decode(), _VALUE.decode(arguments))
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _not_an_object(name: str) -> InvalidParams:

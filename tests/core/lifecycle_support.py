@@ -22,7 +22,7 @@ from supervisor.core.phases import (
 from supervisor.core.restart import RestartPolicy
 
 NOW = 100.0
-NEW = Starting(deadline=130.0)
+NEW = Starting()
 STARTING = Starting(deadline=110.0)
 READY = Ready(since=90.0)
 BACKOFF = Backoff(deadline=105.0)

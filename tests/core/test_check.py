@@ -31,19 +31,23 @@ def loaded(*servers: ServerSpec | BadServer, **changes: Any) -> Loaded:
     return Loaded(**parts | changes)
 
 
-FILES = StdioEntry(
-    command="${supervisor:python}",
-    args=("-m", "files", "two words", "${TOKEN}", "--key=s3cret"),
-    env={"KEY": "s3cret", "ANOTHER": "s3cret"},
-    restart="always",  # type: ignore[arg-type]
-    tools=("a*", "!b"),
+FILES = StdioEntry.read(
+    {
+        "command": "${supervisor:python}",
+        "args": ["-m", "files", "two words", "${TOKEN}", "--key=s3cret"],
+        "env": {"KEY": "s3cret", "ANOTHER": "s3cret"},
+        "restart": "always",
+        "tools": ["a*", "!b"],
+    }
 )
-REMOTE = HttpEntry(url="https://me:s3cret@x.example/mcp", headers={"Authorization": "s3cret"}, enabled=False)
+REMOTE = HttpEntry.read(
+    {"url": "https://me:s3cret@x.example/mcp", "headers": {"Authorization": "s3cret"}, "enabled": False}
+)
 PROBLEM = Problem(FILE, "mcpServers.c.command", "is missing")
 FULL = loaded(
     server("files", FILES, shadows=("/usr/mcp.json",)),
     server("remote", REMOTE),
-    server("sad", StdioEntry(command="x", inherit_env=()), trouble="variable A is not set"),
+    server("sad", StdioEntry.read({"command": "x", "inheritEnv": []}), trouble="variable A is not set"),
     BadServer("worse", FILE, (), (PROBLEM,)),
     problems=(PROBLEM,),
     notices=(Notice(FILE, "mcpServers.files.arg", "is not a known key and is ignored"),),
@@ -81,7 +85,7 @@ def test_a_problem_makes_the_report_not_ok_and_trouble_does_not() -> None:
 
 
 def test_settings_are_shown_with_the_defaults_that_are_written() -> None:
-    settings = SupervisorSettings(defaults=Defaults(stop_grace=1.0), http=False)
+    settings = SupervisorSettings(defaults=Defaults.read({"stopGrace": 1}), http=False)
 
     shown = report(loaded(settings=settings))["settings"]
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from supervisor.core import counters
 from supervisor.core.counters import (
     EXIT_KINDS,
+    MOST_FRESH,
     MOST_TOOLS,
     OTHER,
     RESTART_REASONS,
@@ -99,12 +100,22 @@ def test_calls_are_counted_by_tool_and_outcome() -> None:
     assert tally.seconds.cumulative()[-1][1] == 3
 
 
-def test_results_are_counted_by_size_and_those_cut_apart() -> None:
+def test_calls_are_counted_whether_or_not_anybody_looks() -> None:
     tally = CallTally()
-    tally.result(100, truncated=False)
-    tally.result(10_000_000, truncated=True)
+    for _ in range(2 * MOST_FRESH + 1):
+        tally.ended("echo", Outcome.OK, 0.01)
 
-    assert (tally.truncated, tally.result_bytes.total) == (1, 10_000_100)
+    assert tally.by_tool["echo", "ok"] == tally.seconds.cumulative()[-1][1] == 2 * MOST_FRESH + 1
+
+
+def test_results_are_counted_by_size() -> None:
+    tally = CallTally()
+    tally.ended("echo", Outcome.OK, 0.01, 100)
+    tally.ended("echo", Outcome.OK, 0.01, 10_000_000)
+    tally.ended("echo", Outcome.CANCELLED, 0.01)
+
+    assert tally.result_bytes.total == 10_000_100
+    assert tally.result_bytes.cumulative()[-1][1] == 2
 
 
 def test_tools_beyond_the_limit_are_counted_together() -> None:

@@ -265,7 +265,7 @@ def test_a_message_that_comes_in_crumbs_weighs_little_more_than_its_bytes() -> N
     for _ in range(100_000):
         lines.feed(b"ab")
 
-    assert sys.getsizeof(lines._open) < 300_000
+    assert sys.getsizeof(lines.open) < 300_000
     assert lines.feed(b"\n") == [b"ab" * 100_000]
 
 

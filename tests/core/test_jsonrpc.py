@@ -23,6 +23,7 @@ from supervisor.core.jsonrpc import (
     read_message,
     read_request,
     request_line,
+    result_head,
     result_line,
 )
 from supervisor.errors import INVALID_REQUEST, PARSE_ERROR
@@ -396,3 +397,7 @@ def test_an_error_has_code_and_message_and_data_where_there_is_some(data: dict[s
 
     expected = {"code": -32600, "message": 'cannot "quote"'} | ({"data": data} if data else {})
     assert written == {"jsonrpc": "2.0", "id": None, "error": expected}
+
+
+def test_a_result_that_is_sent_in_parts_makes_the_same_line() -> None:
+    assert result_head(b'"a"') + b"{}" + b"}" == result_line(b'"a"', b"{}")

@@ -14,6 +14,7 @@ from supervisor.core.phases import (
     Goal,
     Idle,
     KillRequested,
+    Launched,
     Lost,
     Open,
     Opened,
@@ -22,6 +23,7 @@ from supervisor.core.phases import (
     Ready,
     RestartRequested,
     Retuned,
+    Starting,
     StartRequested,
     Step,
     StopCause,
@@ -276,6 +278,20 @@ def test_a_server_that_answers_is_ready(policy: Policy, after: Phase) -> None:
     check(turn(STARTING, Opened(3), policy), after, (), "answers and has listed its tools")
 
 
+@pytest.mark.parametrize("before", [NEW, STARTING])
+def test_the_time_to_start_runs_from_the_launch(before: Phase) -> None:
+    check(turn(before, Launched(3)), Starting(deadline=130.0), (), "has its turn")
+
+
+@pytest.mark.parametrize("before", [READY, *EVERY_OTHER_PHASE])
+def test_a_launch_means_something_only_to_a_start(before: Phase) -> None:
+    check(turn(before, Launched(3)), before, (), "")
+
+
+def test_a_run_that_waits_for_its_turn_has_no_deadline() -> None:
+    assert at(NEW).deadline is None
+
+
 @pytest.mark.parametrize("before", [READY, *EVERY_OTHER_PHASE])
 def test_an_answer_means_something_only_to_a_start(before: Phase) -> None:
     check(turn(before, Opened(3)), before, (), "")
@@ -303,7 +319,15 @@ def test_bad_news_of_what_does_not_run_changes_nothing(before: Phase, fact: Even
 
 @pytest.mark.parametrize("phase", [STARTING, READY, *EVERY_OTHER_PHASE])
 @pytest.mark.parametrize(
-    "fact", [Opened(2), Lost(2, "old"), Unhealthy(2, "old"), Ended(2, End("old")), Ended(4, End("unborn"))]
+    "fact",
+    [
+        Launched(2),
+        Opened(2),
+        Lost(2, "old"),
+        Unhealthy(2, "old"),
+        Ended(2, End("old")),
+        Ended(4, End("unborn")),
+    ],
 )
 def test_a_fact_of_another_run_changes_nothing(phase: Phase, fact: Event) -> None:
     assert turn(phase, fact, ALWAYS) == Step(at(phase))

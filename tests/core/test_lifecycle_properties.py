@@ -24,6 +24,7 @@ from supervisor.core.phases import (
     Idle,
     Killing,
     KillRequested,
+    Launched,
     Lost,
     Open,
     Opened,
@@ -58,6 +59,7 @@ ENDS = [
     End("no such file", hopeless=True),
 ]
 FACTS: list[Callable[[int], Event]] = [
+    Launched,
     Opened,
     lambda run: Lost(run, "closed its standard output"),
     lambda run: Unhealthy(run, "no pong"),

@@ -1,10 +1,9 @@
 """What the evidence says of a server that fell silent."""
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from supervisor.core.liveness import BUSY_FOR, Alive, Ask, Dead, Evidence, judge, next_look
 

@@ -1,10 +1,19 @@
 """Problems and notices: where they point and how they read."""
 
 import pytest
-from pydantic import ValidationError
 
-from supervisor.core.problems import Notice, Path, Problem, dotted, from_validation, listed, unknown_keys
-from supervisor.core.spec import HttpEntry, Model, StdioEntry, SupervisorSettings
+from supervisor.core.problems import (
+    Invalid,
+    Notice,
+    Path,
+    Problem,
+    dotted,
+    from_validation,
+    listed,
+    unknown_keys,
+)
+from supervisor.core.reading import Model
+from supervisor.core.spec import HttpEntry, StdioEntry, SupervisorSettings
 
 
 @pytest.mark.parametrize(
@@ -71,34 +80,31 @@ def test_words_are_listed(words: list[str], text: str) -> None:
 def test_a_problem_names_its_place_and_what_would_be_right(
     model: type[Model], document: dict[str, object], path: str, message: str
 ) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(Invalid) as caught:
         model.read(document)
 
-    found = {
-        problem.path: problem.message
-        for problem in from_validation(caught.value, document, file="f", path=())
-    }
+    found = {problem.path: problem.message for problem in from_validation(caught.value, file="f", path=())}
 
     assert message in found[path]
 
 
 def test_a_path_uses_the_key_that_the_file_uses() -> None:
     document = {"command": "x", "startTimeout": -5.0}
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(Invalid) as caught:
         StdioEntry.read(document)
 
     renamed = {"startTimeout": "timeout"}
-    (problem,) = from_validation(caught.value, document, file="f", path=("mcp", "a"), renamed=renamed)
+    (problem,) = from_validation(caught.value, file="f", path=("mcp", "a"), renamed=renamed)
 
     assert problem == Problem("f", "mcp.a.timeout", "must be greater than 0")
 
 
 def test_a_rule_between_keys_points_at_their_object() -> None:
     document = {"command": "x", "callTimeout": 9000.0}
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(Invalid) as caught:
         StdioEntry.read(document)
 
-    (problem,) = from_validation(caught.value, document, file="f", path=("servers", "a"))
+    (problem,) = from_validation(caught.value, file="f", path=("servers", "a"))
 
     assert problem == Problem("f", "servers.a", "maxCallTime must be at least callTimeout, which is 9000")
 

@@ -98,6 +98,12 @@ def test_the_log_tells_no_secret_even_at_debug(daemon: Daemon) -> None:
     assert "starting with ***, *** and ***" in logged
 
 
+def test_the_log_warns_of_a_secret_among_arguments(daemon: Daemon) -> None:
+    warned = [text for text in daemon.said("warning") if "server unset, args[0]: shows a secret" in text]
+
+    assert len(warned) == 1
+
+
 @pytest.mark.parametrize(
     "words",
     [

@@ -75,9 +75,9 @@ class Faults:
         await request.end_stream()
 
     async def endless(self, request, argument):
-        """Notifications for ever."""
+        """Notifications for ever; endless:SECONDS between them, and with 0 as fast as they are taken."""
         while True:
-            await asyncio.sleep(0)
+            await asyncio.sleep(float(argument or 0.001))
             await request.say(note("message"))
 
     async def huge_event(self, request, argument):

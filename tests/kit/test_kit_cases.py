@@ -8,7 +8,7 @@ import pytest
 
 from supervisor.selftest.case import Bench, Case, perform
 from supervisor.selftest.table import CASES
-from tests.kit.rows import ROWS
+from tests.kit import http_rows, rows
 
 REPEAT = int(os.environ.get("KIT", "1"))
 """How often each case is tried; `make kit` says 20."""
@@ -16,9 +16,12 @@ REPEAT = int(os.environ.get("KIT", "1"))
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
-    """One daemon for one case after the other."""
-    with Bench(tmp_path_factory.mktemp("kit")) as bench:
-        yield bench
+    """One daemon for one case after the other; without a tracer, which would make it three times as slow."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("COVERAGE_")]:
+            patch.delenv(name)
+        with Bench(tmp_path_factory.mktemp("kit")) as bench:
+            yield bench
 
 
 def named(case: Case) -> str:
@@ -26,7 +29,7 @@ def named(case: Case) -> str:
 
 
 @pytest.mark.parametrize("turn", range(REPEAT))
-@pytest.mark.parametrize("case", [*CASES, *ROWS], ids=named)
+@pytest.mark.parametrize("case", [*CASES, *rows.ROWS, *http_rows.ROWS], ids=named)
 def test_it_ends_as_it_must_and_nothing_else_is_different(
     case: Case, turn: int, bench: Bench, tmp_path: Path
 ) -> None:

@@ -1,16 +1,19 @@
 """The kit's own eyes: what is broken on purpose must be seen, else its silence proves nothing."""
 
+import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from supervisor.selftest import oracle
-from supervisor.selftest.case import BAD, INNOCENTS, Bench, Case, Check, Scene, Step, perform
+from supervisor.selftest import innocent, oracle
+from supervisor.selftest.case import INNOCENTS, Bench, Case, Check, Scene, Step, perform
 from supervisor.selftest.hostile import started_at
-from supervisor.selftest.lab import Entry, Lab, hostile
+from supervisor.selftest.lab import Lab
 from supervisor.selftest.promises import Promise
 from supervisor.selftest.steps import call, outcomes, state
 
@@ -18,14 +21,13 @@ from supervisor.selftest.steps import call, outcomes, state
 @pytest.fixture
 def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     """A bench that waits no longer than it must for what will not happen."""
-    monkeypatch.setattr(oracle, "SETTLED_AFTER", 0.3)
+    monkeypatch.setattr(oracle, "SETTLED_AFTER", 2.0)
     with Bench(tmp_path) as bench:
         yield bench
 
 
-def case(*acts: Step, checks: tuple[Check, ...] = (), **servers: Entry) -> Case:
-    there = servers or {BAD: hostile()}
-    return Case("Z1", Promise.ACCOUNT, "a server", "something happens", "it shows", there, acts, checks)
+def case(*acts: Step, checks: tuple[Check, ...] = ()) -> Case:
+    return Case("Z1", Promise.ACCOUNT, "a server", "something happens", "it shows", acts, checks)
 
 
 def complaints(bench: Bench, tmp_path: Path, told: Case) -> set[Promise]:
@@ -104,12 +106,35 @@ def test_a_status_that_lies_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert {complaint.promise for complaint in lied} == {Promise.TRUTH}
 
 
-@pytest.mark.parametrize(
-    ("before", "during", "harmed"), [(0.001, 0.4, False), (0.4, 0.9, False), (0.001, 0.9, True)]
-)
-def test_only_what_is_both_slower_and_slow_is_harm(before: float, during: float, harmed: bool) -> None:
-    usual = oracle.Baseline(before, [], set())
+def test_an_innocent_server_that_answers_late_is_seen(bench: Bench, tmp_path: Path) -> None:
+    def hold_the_daemon_up(scene: Scene) -> None:
+        pid = scene.lab.pid
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(20 * innocent.PROMPT, os.kill, (pid, signal.SIGCONT)).start()
+        scene.lab.client.request("supervisor/info")
 
-    found = oracle.harm(usual, oracle.Watch([during] * 100))
+    assert complaints(bench, tmp_path, case(hold_the_daemon_up)) == {Promise.NO_HARM}
 
-    assert bool(found) == harmed
+
+def test_a_wait_for_a_processor_is_nobodys_fault(tmp_path: Path) -> None:
+    account = tmp_path / "schedstat"
+    account.write_text("500000000 2000000000 3\n")
+
+    share = innocent.share_of([account, tmp_path / "not kept"])
+
+    assert (share.waited, share.slowdown) == (2.0, 5.0)
+    assert innocent.share_of([]).slowdown == 1.0
+
+
+@pytest.mark.parametrize(("took", "slowdown", "harmed"), [(0.05, 1.0, 0), (0.2, 1.0, 1), (0.2, 3.0, 0)])
+def test_an_answer_is_late_by_the_pace_of_the_machine(took: float, slowdown: float, harmed: int) -> None:
+    watch = innocent.Watch([0.001, took], slowdown=slowdown)
+
+    assert len(innocent.harm(watch, innocent.PROMPT)) == harmed
+
+
+def test_a_task_that_is_left_is_seen(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spill(_: Scene) -> None:
+        monkeypatch.setattr(oracle, "tasks", lambda _: 1000.0)
+
+    assert complaints(bench, tmp_path, case(spill)) == {Promise.NO_HARM}

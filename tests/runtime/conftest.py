@@ -42,7 +42,7 @@ def nothing_left(_uvloop_is_set_up: None) -> Iterator[None]:
 
 @pytest.fixture
 def orphans() -> Orphans:
-    return Orphans(INSTANCE)
+    return Orphans(INSTANCE, adopts=True)
 
 
 @pytest.fixture

@@ -25,7 +25,6 @@ Answer = dict[str, Any]
 class Peer:
     """A server that answers by a script, at once; a method without an answer is met with silence."""
 
-    backlog = 0
     closed = False
 
     def __init__(self, **script: Answer | Callable[[dict[str, Any]], Answer]) -> None:
@@ -45,9 +44,9 @@ class Peer:
     def _hear(self, message: Message) -> None:
         self.session.receive(message)
 
-    @property
-    def write(self) -> Callable[[bytes], None]:
-        return self._take
+    def write(self, line: bytes) -> bool:
+        self._take(line)
+        return True
 
     def _take(self, line: bytes) -> None:
         message = json.loads(line)

@@ -15,6 +15,7 @@ from supervisor.core.phases import (
     Event,
     Idle,
     KillRequested,
+    Launched,
     Lost,
     Opened,
     Policy,
@@ -45,8 +46,15 @@ class ScriptedRun:
     """Opens at once, unless it is silent; ends when told to, or only by force if it is stubborn."""
 
     def __init__(
-        self, *, silent: bool = False, stubborn: bool = False, crash: str = "", deaf_for: int = 0
+        self,
+        *,
+        silent: bool = False,
+        stubborn: bool = False,
+        crash: str = "",
+        deaf_for: int = 0,
+        queued_for: float = 0.0,
     ) -> None:
+        self._queued_for = queued_for
         self._silent, self._stubborn, self._crash, self._deaf_for = silent, stubborn, crash, deaf_for
         self._over = anyio.Event()
         self._end = End("exited with code 0", code=0)
@@ -56,6 +64,8 @@ class ScriptedRun:
 
     async def live(self, report: Callable[[Event], None]) -> End:
         self._report = report
+        await anyio.sleep(self._queued_for)
+        report(Launched(self.number))
         if self._crash:
             raise RuntimeError(self._crash)
         if not self._silent:
@@ -187,6 +197,13 @@ async def test_a_server_that_never_answers_is_given_up_after_its_start_timeout()
 
         assert state.phase == Unavailable("did not answer within 30 s")
         assert anyio.current_time() - began == pytest.approx(30.0)
+
+
+async def test_the_wait_for_a_turn_is_no_part_of_the_start_timeout() -> None:
+    async with acting(ScriptedRun(queued_for=100.0)) as stage:
+        stage.actor.post(StartRequested())
+
+        assert isinstance((await stage.actor.reach(Ready, Unavailable)).phase, Ready)
 
 
 async def test_a_stop_is_heard_while_a_server_starts() -> None:

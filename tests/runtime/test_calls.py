@@ -39,6 +39,7 @@ class Ends:
         self.outcomes: list[Outcome] = []
         self.server = "files"
         self.max_result_bytes = 2000
+        self.cuts = 0
         self.deadlines = Deadlines(anyio.current_time)
 
     def result(self, raw: bytes | msgspec.Raw) -> None:
@@ -57,6 +58,9 @@ class Ends:
         self.outcomes.append(outcome)
         self.deadlines.discard(call)
 
+    def cut(self) -> None:
+        self.cuts += 1
+
     def account(self, outcome: Outcome) -> dict[str, object]:
         return {"server": self.server, "outcome": outcome}
 
@@ -64,7 +68,6 @@ class Ends:
 class Sent:
     """A call on a wire whose other end is this object."""
 
-    backlog = 0
     closed = False
 
     def __init__(self, ends: Ends, *, flatten: bool = False) -> None:
@@ -79,11 +82,11 @@ class Sent:
         )
         self.wire.attach(self)
         self.call = Call(ends, CallRequest("files_read", flatten=flatten), ends, "client")
-        self.call.send(self.wire, b"{}")
+        self.call.wire, self.call.number = self.wire, self.wire.request("tools/call", b"{}", self.call)
 
-    @property
-    def write(self) -> Callable[[bytes], None]:
-        return lambda line: self.written.append(json.loads(line))
+    def write(self, line: bytes) -> bool:
+        self.written.append(json.loads(line))
+        return True
 
     def answer(self, **members: Any) -> None:
         self.wire.feed(json.dumps({"id": 1, **members}).encode() + b"\n")
@@ -142,6 +145,7 @@ def test_a_result_that_is_too_large_is_cut_and_says_so(ends: Ends) -> None:
     (result,) = ends.heard
     assert "bytes left out]" in result["content"][0]["text"]
     assert len(json.dumps(result)) <= ends.max_result_bytes
+    assert ends.cuts == 1
 
 
 def test_a_client_that_wants_it_flat_gets_text(ends: Ends) -> None:

@@ -98,7 +98,7 @@ async def test_a_server_is_watched_from_when_its_entry_says_so(build: Build) -> 
 
         member = fleet.members["fake"]
         assert isinstance(member.spec, ServerSpec)
-        watched = member.spec.entry.model_copy(update={"health_interval": 0.2})
+        watched = member.spec.entry.but(health_interval=0.2)
         member.retune(replace(member.spec, entry=watched))
 
         await reach(fleet, "fake", Unavailable)

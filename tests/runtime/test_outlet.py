@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -18,14 +19,14 @@ MORE_THAN_A_PIPE_HOLDS = 1_000_000
 
 
 @asynccontextmanager
-async def an_outlet() -> AsyncIterator[tuple[Outlet, asyncio.WriteTransport, int]]:
+async def an_outlet(limit: int = sys.maxsize) -> AsyncIterator[tuple[Outlet, asyncio.WriteTransport, int]]:
     """An outlet into a pipe, its transport, and the descriptor where it is read."""
     reads, writes = os.pipe()
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(writes, "wb", 0))
     os.set_blocking(reads, False)
     try:
-        yield Outlet(transport, writes), transport, reads
+        yield Outlet(transport, writes, limit=limit), transport, reads
     finally:
         if not transport.is_closing():
             transport.abort()
@@ -71,12 +72,23 @@ async def test_what_a_reader_does_not_take_at_once_follows_in_order() -> None:
         assert await received(reads, len(large) + 5) == large + b"after"
 
 
+async def test_a_reader_that_leaves_more_than_the_limit_gets_nothing_until_it_reads() -> None:
+    async with an_outlet(limit=1000) as (outlet, transport, reads):
+        assert outlet.write(bytes(MORE_THAN_A_PIPE_HOLDS))
+
+        assert not outlet.write(b"too much")
+        await received(reads, MORE_THAN_A_PIPE_HOLDS)
+        await until(lambda: not transport.get_write_buffer_size())
+        assert outlet.write(b"after")
+        assert await received(reads, 5) == b"after"
+
+
 @pytest.mark.parametrize("message", [b"small", bytes(MORE_THAN_A_PIPE_HOLDS)])
-async def test_writing_after_the_end_is_no_error(message: bytes) -> None:
+async def test_nothing_is_written_after_the_end(message: bytes) -> None:
     async with an_outlet() as (outlet, transport, _):
         transport.abort()
 
-        outlet.write(message)
+        assert not outlet.write(message)
 
 
 async def test_a_reader_that_left_is_noticed_by_the_transport() -> None:

@@ -169,6 +169,17 @@ async def test_an_exclusive_server_starts_when_its_predecessor_is_gone(scene: Sc
         assert processes() != before
 
 
+async def test_a_call_between_two_exclusive_runs_waits_for_the_second(scene: Scene) -> None:
+    async with scene.up({"s": entry(exclusive=True)}):
+        held = Asked(scene.fleet, "s_sleep", arguments=HELD)
+        await scene.save({"s": entry("--log", os.devnull, exclusive=True)})
+        await until(lambda: scene.fleet.members["s"].pid is None)
+        call = Asked(scene.fleet, "s_echo", arguments={"text": "hello"})
+
+        assert "result" not in held.reply.ends
+        assert await call.text()
+
+
 async def test_calls_that_wait_are_served_by_the_successor(scene: Scene) -> None:
     async with scene.up({"s": entry(maxConcurrency=1)}):
         calls = [Asked(scene.fleet, "s_sleep", arguments=HELD) for _ in range(3)]

@@ -24,6 +24,7 @@ async def test_only_so_many_start_at_once(host: Host, tmp_path: Path) -> None:
             await anyio.wait_all_tasks_blocked()
 
             assert second.run.pid is None
+            assert second.events == []  # above all no `Launched`: its time does not run yet
             assert starts(log) == 1
 
 

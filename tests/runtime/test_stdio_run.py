@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.core.phases import End, Opened
+from supervisor.core.phases import End, Launched, Opened
 from supervisor.runtime.conversation import Dialect
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import TOKEN_NAME
@@ -127,7 +127,7 @@ async def test_a_server_that_exits_before_it_is_asked_is_tried_twice_and_not_rem
 
     assert end == End("exited with code 3", code=3)
     assert stage.stderr == ["no config", "no config"]
-    assert stage.events == []
+    assert stage.events == [Launched(1)]
     assert starts(tmp_path / "log") == 2
 
 
@@ -160,7 +160,7 @@ async def test_a_server_that_never_answers_is_neither_ready_nor_lost(host: Host,
     async with staged(host, fake("--silent", "--log", tmp_path / "log")) as stage:
         await until(lambda: starts(tmp_path / "log") and "initialize" in (tmp_path / "log").read_text())
 
-        assert stage.events == []
+        assert stage.events == [Launched(1)]
         stage.run.close()
         assert (await stage.ended()).signal == signal.SIGTERM
 

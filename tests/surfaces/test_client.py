@@ -16,6 +16,7 @@ from supervisor.errors import DaemonUnreachable, ServerUnavailable, SupervisorEr
 from supervisor.surfaces.client import SyncClient
 from supervisor.surfaces.exchange import ForeignError
 from tests.cli_support import Answer, Connection, Message, hang_up, say_nothing, scripted_daemon
+from tests.e2e.support import until
 
 
 def ask(directory: Path, answer: Answer, *, timeout: float = 5.0) -> Any:
@@ -182,6 +183,23 @@ def test_ctrl_c_cancels_the_request(tmp_path: Path) -> None:
         pytest.raises(KeyboardInterrupt),
     ):
         client.request("ask", timeout=5.0, on_notification=lambda *_: signal.raise_signal(signal.SIGINT))
+
+    assert daemon.asked("notifications/cancelled") == {"requestId": 1}
+
+
+def test_ctrl_c_that_interrupts_no_wait_is_heeded_all_the_same(tmp_path: Path) -> None:
+    def take_the_signal(connection: Connection, message: Message) -> None:
+        """In this thread, so that it wakes nobody; one in the moment before the wait does not either."""
+        waiting = Path(f"/proc/self/task/{threading.main_thread().native_id}/wchan")
+        until(lambda: "poll" in waiting.read_text())
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    with (
+        scripted_daemon(tmp_path, {"ask": take_the_signal}) as daemon,
+        SyncClient(daemon.path) as client,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        client.request("ask", timeout=60.0)
 
     assert daemon.asked("notifications/cancelled") == {"requestId": 1}
 

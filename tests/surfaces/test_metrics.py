@@ -1,9 +1,8 @@
 """The series of a scrape: complete, bounded in time, and gone with their server."""
 
-from dataclasses import replace
-
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from supervisor.core.counters import CallTally
 from supervisor.errors import Outcome
@@ -17,8 +16,7 @@ USED = Usage(processes=2, rss=1000, cpu=1.5, descriptors=7)
 def server(name: str, *, pid: int | None = 10, run: int = 1, tools: int = 1) -> ServerReading:
     tally = CallTally()
     for number in range(tools):
-        tally.ended(f"{name}_tool_{number}", Outcome.OK, 0.02)
-        tally.result(100, truncated=False)
+        tally.ended(f"{name}_tool_{number}", Outcome.OK, 0.02, 100)
     return ServerReading(
         name=name,
         state="connected",

@@ -1,0 +1,38 @@
+"""What an entry of the configuration means for its server's lifecycle and for its calls."""
+
+import math
+
+from supervisor.core.phases import Policy
+from supervisor.core.restart import RestartPolicy
+from supervisor.core.servers import BadServer, ServerSpec
+from supervisor.runtime.admission import Terms
+
+
+def terms_of(spec: ServerSpec | BadServer) -> Terms:
+    """What the desk needs of an entry."""
+    if isinstance(spec, BadServer):
+        return Terms()
+    entry = spec.entry
+    room = math.inf if entry.max_concurrency is None else entry.max_concurrency
+    return Terms(entry.call_timeout, entry.max_call_time, room, entry.max_queue)
+
+
+def policy_of(spec: ServerSpec | BadServer) -> Policy:
+    """What the lifecycle needs of an entry."""
+    if isinstance(spec, BadServer):
+        return Policy()
+    entry = spec.entry
+    restart = RestartPolicy(
+        mode=entry.restart.policy,
+        delay=entry.restart.delay,
+        max_delay=entry.restart.max_delay,
+        max_failures=entry.restart.max_failures,
+        window=entry.restart.window,
+    )
+    return Policy(
+        restart=restart,
+        start_timeout=entry.start_timeout,
+        stop_grace=entry.stop_grace,
+        lazy=entry.start == "lazy",
+        idle_timeout=entry.idle_timeout,
+    )
