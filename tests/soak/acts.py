@@ -1,10 +1,8 @@
 """What is done to a fleet under soak: kills, orders, changed files, and clients that misbehave."""
 
 import json
-import os
-import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
 
@@ -19,8 +17,8 @@ FLOOD = 60
 class Chaos:
     """Does one random thing at a time; the seed decides which and to whom."""
 
-    def __init__(self, world: World, names: Sequence[str], seed: int) -> None:
-        self._world, self._names, self._random = world, names, Random(seed)
+    def __init__(self, world: World, seed: int) -> None:
+        self._world, self._names, self._random = world, world.names, Random(seed)
         self.done: Counter[str] = Counter()
         self.ends: Counter[str] = Counter()
         self.abandoned = 0
@@ -29,6 +27,7 @@ class Chaos:
         self._changed: set[str] = set()
         self._acts: dict[str, tuple[Callable[[str], None], int]] = {
             "kill": (self._kill, 30),
+            "kill of an HTTP server": (self._kill_remote, 5),
             "stop": (self._stop, 10),
             "restart": (self._restart, 15),
             "start": (self._start, 15),
@@ -53,14 +52,13 @@ class Chaos:
         self._world.write(self._world.entries)
         self._changed.clear()
         self._world.operator.result("supervisor/reload")
-        for name in self._names:
-            self._world.operator.reply("servers/start", server=name)
+        self._world.start_all()
 
     def _kill(self, server: str) -> None:
-        pid = self._world.states()[server]["pid"]
-        if pid is not None and pid > 1:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        self._world.kill(self._world.states()[server]["pid"])
+
+    def _kill_remote(self, _server: str) -> None:
+        self._random.choice(self._world.remotes).replace()
 
     def _order(self, verb: str, server: str) -> None:
         self._world.operator.reply(f"servers/{verb}", server=server, wait=self._random.random() < 0.2)

@@ -2,7 +2,6 @@
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -10,7 +9,9 @@ from tests.e2e.support import Client
 from tests.soak.world import World
 
 OUTCOMES = {"ok", "tool_error", "rejected", "not_sent", "unknown", "timed_out", "cancelled"}
-TOOLS: tuple[tuple[str, dict[str, Any], int], ...] = (
+Repertoire = tuple[tuple[str, dict[str, Any], int], ...]
+"""What is called, with which arguments, and how often in a hundred."""
+ROUGH: Repertoire = (
     ("echo", {"text": "hello"}, 60),
     ("sleep", {"seconds": 0.05}, 20),
     ("big", {"bytes": 100_000}, 8),
@@ -19,7 +20,15 @@ TOOLS: tuple[tuple[str, dict[str, Any], int], ...] = (
     ("crash", {"code": 3}, 1),
     ("crash", {"signal": "SIGKILL"}, 1),
 )
-"""What is called, and how often in a hundred."""
+SMOOTH: Repertoire = (
+    ("echo", {"text": "hello"}, 80),
+    ("big", {"bytes": 100_000}, 10),
+    ("error", {}, 5),
+    ("rpc_error", {}, 5),
+)
+"""What every server survives."""
+REMOTE: Repertoire = (("echo", {"text": "hello"}, 80), ("wait", {"seconds": 0.05}, 20))
+"""What HTTP servers have."""
 
 
 class Ledger:
@@ -29,6 +38,7 @@ class Ledger:
         self.client, self._broken = client, broken
         self._open: dict[int, str] = {}
         self.ends: Counter[str] = Counter()
+        self.ended = 0
 
     def ask(self, tool: str, arguments: dict[str, Any]) -> None:
         self._open[self.client.ask("tools/call", name=tool, arguments=arguments)] = tool
@@ -46,6 +56,7 @@ class Ledger:
         tool = self._open.pop(answer["id"], None)
         outcome = outcome_of(answer)
         self.ends[outcome] += 1
+        self.ended += 1
         if tool is None:
             self._broken.append(f"a second answer: {str(answer)[:200]}")
         if outcome not in OUTCOMES:
@@ -69,8 +80,10 @@ def outcome_of(answer: dict[str, Any]) -> str:
 class Caller:
     """One client that calls random tools of random servers, some at a time, while it is not told to pause."""
 
-    def __init__(self, world: World, names: Sequence[str], seed: int, *, at_once: int = 8) -> None:
-        self._names, self._random, self._at_once = names, Random(seed), at_once
+    def __init__(self, world: World, repertoire: Repertoire, seed: int, *, at_once: int = 8) -> None:
+        self._random, self._at_once = Random(seed), at_once
+        self._targets = [(name, repertoire) for name in world.names]
+        self._targets += [(remote.name, REMOTE) for remote in world.remotes]
         self.ledger = Ledger(world.daemon.connect(), world.broken)
         self._world = world
         self._go, self._resting, self._over = threading.Event(), threading.Event(), False
@@ -98,8 +111,7 @@ class Caller:
         try:
             while not self._over:
                 for _ in range(self._at_once):
-                    name, arguments, _ = self._random.choices(TOOLS, [weight for *_, weight in TOOLS])[0]
-                    self.ledger.ask(f"{self._random.choice(self._names)}_{name}", arguments)
+                    self._ask()
                 self.ledger.settle()
                 if not self._go.is_set():
                     self._resting.set()
@@ -107,3 +119,8 @@ class Caller:
         except (AssertionError, OSError) as exc:
             self._world.broken.append(f"a caller was cut off: {type(exc).__name__}: {exc}")
             self._resting.set()
+
+    def _ask(self) -> None:
+        server, repertoire = self._random.choice(self._targets)
+        tool, arguments, _ = self._random.choices(repertoire, [weight for *_, weight in repertoire])[0]
+        self.ledger.ask(f"{server}_{tool}", arguments)

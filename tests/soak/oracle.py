@@ -8,8 +8,6 @@ from tests.soak.world import World
 
 CALM = 60.0
 """Seconds in which everything must have come to rest when nobody wants anything."""
-MOST_GROWTH = 48 * 1024 * 1024
-"""Bytes by which the daemon may grow after its warm-up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +53,8 @@ def check_rest(world: World) -> None:
         until(lambda: not at_rest(world), seconds=CALM)
     except AssertionError:
         world.broken.append(f"at rest: {at_rest(world)}")
+        world.orphans += len(world.strays())
+        world.undead += len(world.zombies())
 
 
 def baseline(world: World) -> Baseline:
@@ -81,12 +81,3 @@ def compare_calls(world: World, ends: Counter[str], *, abandoned: int) -> None:
         world.broken.append(
             f"clients were told of {ends['ok']} good calls, and the daemon counted {counted:g}"
         )
-
-
-def slope(samples: list[tuple[float, int]]) -> float:
-    """Bytes per second, by least squares."""
-    count = len(samples)
-    mean_at = sum(at for at, _ in samples) / count
-    mean = sum(held for _, held in samples) / count
-    spread = sum((at - mean_at) ** 2 for at, _ in samples)
-    return sum((at - mean_at) * (held - mean) for at, held in samples) / spread if spread else 0.0

@@ -3,15 +3,18 @@
 import json
 import os
 import re
+import signal
+import sys
 import urllib.request
 from collections import defaultdict
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from supervisor.runtime.proctable import children, entry
 from tests.e2e.support import Client, Daemon, Json, Launcher, answers, environment, fake, launching, until
+from tests.soak.remotes import Remote, listening
 
 SETTINGS: Json = {"http": {"port": 0}, "policy": "open"}
 TOKEN = "MCP_SUPERVISOR_RUN"
@@ -27,7 +30,9 @@ TEMPERS: tuple[tuple[str, ...], ...] = (
     ("--garbage", "--stderr-flood", "20000"),
     ("--slow-start", "0.2"),
 )
-RESTART = {"policy": "always", "delay": 0.1, "maxDelay": 0.5, "maxFailures": 10_000}
+REMOTES = 4
+"""HTTP servers, besides those that the daemon starts."""
+RESTART = {"policy": "always", "delay": 0.1, "maxDelay": 0.2, "maxFailures": 10_000}
 _SAMPLE = re.compile(r"^mcp_supervisor_(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
 
@@ -53,11 +58,33 @@ class World:
     daemon: Daemon
     entries: dict[str, Json]
     operator: Client
+    remotes: list[Remote] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     """The promises that were not kept, in words."""
+    orphans: int = 0
+    """Processes of runs that were over, found at rest."""
+    undead: int = 0
+    """Zombies found at rest."""
 
     def states(self) -> dict[str, Json]:
         return {server["name"]: server for server in self.operator.result("servers/list")["servers"]}
+
+    @property
+    def names(self) -> list[str]:
+        """The servers that the daemon starts and that are good for something."""
+        return [name for name in self.entries if name != "crash" and "command" in self.entries[name]]
+
+    def kill(self, pid: int | None) -> None:
+        """End one process of a server, if it has one."""
+        if pid is not None and pid > 1:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def start_all(self) -> None:
+        """Have every server up that can be, and wait for it."""
+        for name in self.entries:
+            if name != "crash":
+                self.operator.reply("servers/start", server=name)
 
     def write(self, entries: dict[str, Json]) -> None:
         """Replace the configuration, as an editor does."""
@@ -94,6 +121,15 @@ class World:
                     found.setdefault(server, set()).add(serial)
         return found
 
+    def strays(self) -> list[str]:
+        """The servers that have a process although they do not run, or have two runs at once."""
+        states = self.states()
+        return [
+            name
+            for name, serials in self.runs().items()
+            if len(serials) > 1 or name not in states or states[name]["pid"] is None
+        ]
+
     # What the daemon says.
 
     def metrics(self) -> dict[tuple[str, str], float]:
@@ -113,10 +149,17 @@ class World:
 def inhabited(directory: Path, number: int) -> Iterator[World]:
     """A daemon with so many servers, all of which have come up or were given up."""
     entries = servers(number)
-    with launching(directory) as launcher:
+    with listening(REMOTES) as remotes, launching(directory) as launcher:
+        entries |= {remote.name: remote.entry(restart=RESTART, callTimeout=5) for remote in remotes}
         launcher.configure(entries, **SETTINGS)
         daemon = launcher.spawn()
         until(lambda: answers(daemon))
-        world = World(launcher, daemon, entries, daemon.connect())
+        world = World(launcher, daemon, entries, daemon.connect(), remotes)
         until(world.operator.settled, seconds=120)
-        yield world
+        try:
+            yield world
+        except BaseException:
+            # The log goes with the directory, and the daemon may be the one that ended.
+            print(f"the daemon's exit status: {daemon.process.poll()}; its last words:", file=sys.stderr)
+            print(*daemon.log.read_text(encoding="utf-8").splitlines()[-20:], sep="\n", file=sys.stderr)
+            raise
