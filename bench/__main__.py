@@ -21,7 +21,7 @@ from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
 from bench.targets import verdicts
 
-CONTENDERS = ("floor", "uvfloor", "sdk", "thin", "client")
+CONTENDERS = ("floor", "bare", "sdk", "plain", "thin", "client")
 EVERYBODY = (*CONTENDERS, *PEERS)
 SUITES: Mapping[str, Suite] = {
     "calls": call_suites.calls,
@@ -34,11 +34,12 @@ SUITES: Mapping[str, Suite] = {
 _WITH_PEERS = 3
 EPILOG = """\
 contenders:
-  floor    an asyncio program that holds the servers' pipes itself, with callbacks
-  uvfloor  the same on uvloop; only calls and listings
+  floor    an asyncio program that holds the servers' pipes itself, with subprocesses and streams
+  bare     the same with callbacks, the least that can be done; only calls and listings
   sdk      the mcp SDK's Client over stdio
-  thin     the daemon through its socket, by a client as thin as the floor
-  client   the daemon through its socket, by supervisor.client
+  plain    the daemon through its socket, by a blocking socket without an event loop: what a script does
+  thin     the same, by an asyncio client with callbacks, as thin as bare
+  client   the same, by supervisor.client
 
 peers, with --peers or by name; installed on demand into .tools/peers:
   mcporter   the daemon of mcporter through its socket
@@ -49,9 +50,9 @@ peers, with --peers or by name; installed on demand into .tools/peers:
 
 examples:
   python -m bench --quick
-  python -m bench --only calls --contenders floor,thin --json figures.json
+  python -m bench --only calls --contenders floor,plain --json figures.json
   python -m bench --peers
-  python -m bench --quick --contenders floor,thin,mcpo
+  python -m bench --quick --contenders floor,plain,mcpo
 """
 
 

@@ -12,6 +12,8 @@ BIG = 1_000_000
 MANY_TOOLS = 500
 _GROWING = 2
 """Large answers at the beginning whose time is not counted: buffers grow."""
+LIST_NEWS = ("plain", "thin")
+"""Clients that ask only for what is new."""
 
 
 def calls(ground: Ground, plan: Plan) -> list[Figure]:
@@ -77,7 +79,7 @@ def listing(ground: Ground, plan: Plan) -> list[Figure]:
             with entrant.excused(f"listing of {MANY_TOOLS} tools"):
                 taken = entrant.ask("listings", times=plan.listings)
                 whole.add(entrant.name, percentile(_settled(taken), 0.5) * NANO)
-            if entrant.name == "thin":
+            if entrant.name in LIST_NEWS:
                 taken = entrant.ask("differences", times=plan.listings)
                 news.add(entrant.name, percentile(taken, 0.5) * NANO)
     return [
@@ -94,16 +96,18 @@ def flat(ground: Ground, plan: Plan) -> list[Figure]:
         **{f"sequential p50, {count} servers": fleet_of(count) for count in (1, *plan.fleets)},
         **{f"sequential p50, {count} tools": fleet_of(1, tools=count) for count in (10, 250, 2500)},
     }
-    middle = Rounds()
+    middle, champion = Rounds(), ground.champion
+    if champion is None:
+        return []
     ground.peers_lack("sequential p50 by servers and tools", "it compares the daemon with itself")
     with ExitStack() as stack:
         entrants = {FLOOR: stack.enter_context(ground.enter(FLOOR, fleet_of(1)))}
         for name, fleet in fleets.items():
-            entrants[name] = stack.enter_context(ground.enter("thin", fleet))
+            entrants[name] = stack.enter_context(ground.enter(champion, fleet))
         for _ in plan.rounds_of(plan.rounds):
             for name, entrant in entrants.items():
                 plan.warm(entrant)
                 taken = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.calls // 2)
                 middle.add(name, percentile(taken, 0.5) * NANO)
     medians = middle.medians
-    return [Figure(name, "seconds", {FLOOR: medians[FLOOR], "thin": medians[name]}) for name in fleets]
+    return [Figure(name, "seconds", {FLOOR: medians[FLOOR], champion: medians[name]}) for name in fleets]

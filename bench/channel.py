@@ -1,6 +1,6 @@
 """Requests and answers on one stream of lines, as thin as Python allows: what both ends of a ratio stand on.
 
-The floor talks through it to a server's pipes and the thin client to the daemon's socket, so the difference
+`bare` talks through it to a server's pipes and the thin client to the daemon's socket, so the difference
 between the two is the daemon and nothing else.
 """
 
@@ -22,7 +22,7 @@ class Answer(msgspec.Struct, gc=False):
     error: msgspec.Raw = _NOTHING
 
 
-_answer = msgspec.json.Decoder(Answer)
+read_answer = msgspec.json.Decoder(Answer).decode
 
 OnAnswer = Callable[[Answer | None], None]
 """Told the answer, or None when the connection ended before it."""
@@ -83,7 +83,7 @@ class Channel(asyncio.Protocol):
             self._take(line)
 
     def _take(self, line: bytes) -> None:
-        answer = _answer.decode(line)
+        answer = read_answer(line)
         if answer.id is not None:
             self._waiting.pop(answer.id)(answer)
 

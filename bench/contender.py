@@ -6,6 +6,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 ECHO_SERVER = Path(__file__).with_name("echo_server.py")
+INITIALIZE = {
+    "protocolVersion": "2025-11-25",
+    "capabilities": {},
+    "clientInfo": {"name": "floor", "version": "1"},
+}
+"""How those greet a server who hold its pipes themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,4 +66,12 @@ class Contender(Protocol):
 
     async def death(self, server: int, pid: int) -> int:
         """Nanoseconds from the SIGKILL of a server to the error of the call that it was busy with."""
+        ...
+
+
+class WithStatus(Protocol):
+    """A contender that says which of its servers are connected."""
+
+    async def noticed(self, server: int, pid: int) -> int:
+        """Nanoseconds from the SIGKILL of an idle server until its status is no longer `connected`."""
         ...

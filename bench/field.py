@@ -11,11 +11,13 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from bench.contender import Fleet
-from bench.gateway import Gateway, free_port
+from bench.gateway import Daemon, Gateway, Peer, free_port
 from bench.peers import PEERS
-from bench.processes import Daemon, Stuck, Worker
+from bench.processes import Stuck
+from bench.telling import Worker
 
-BEHIND_DAEMON = ("thin", "client")
+BEFORE_DAEMON = ("plain", "thin", "client")
+"""Clients of our daemon, the thinnest first: it stands for the daemon where one is enough."""
 
 
 def fleet_of(servers: int, *, tools: int = 4, stubborn: bool = False, stop_grace: float = 5.0) -> Fleet:
@@ -28,10 +30,10 @@ class Entrant:
 
     name: str
     worker: Worker
-    gateway: Daemon | Gateway | None
+    gateway: Gateway | None
     """What the worker calls, when it does not hold the servers itself."""
     opened_after: float
-    """Seconds from the start of its first process to all tools listed."""
+    """Seconds from the start of the program that holds the servers to all tools listed."""
     ground: "Ground"
 
     @property
@@ -79,6 +81,11 @@ class Ground:
             self.notes.append(f"{name}: no {figure}, nor what follows in its suite: {exc}")
             print(self.notes[-1], file=sys.stderr)
 
+    @property
+    def champion(self) -> str | None:
+        """The client that stands for the daemon; None when it does not take part."""
+        return next((name for name in BEFORE_DAEMON if name in self.contenders), None)
+
     def peers_lack(self, figure: str, reason: str) -> None:
         """Take note of a figure that no peer can have, if there are peers at all."""
         if not PEERS.keys().isdisjoint(self.contenders):
@@ -99,7 +106,7 @@ class Ground:
     def enter(self, name: str, fleet: Fleet) -> Iterator[Entrant]:
         """One contender with all its servers up and listed; everything is ended on the way out."""
         with ExitStack() as stack:
-            if name in BEHIND_DAEMON or name in PEERS:
+            if name in BEFORE_DAEMON or name in PEERS:
                 worker, gateway, began = self._before_a_gateway(stack, name, fleet)
             else:
                 began = time.monotonic()
@@ -107,9 +114,7 @@ class Ground:
             worker.ask("open")
             yield Entrant(name, worker, gateway, time.monotonic() - began, self)
 
-    def _before_a_gateway(
-        self, stack: ExitStack, name: str, fleet: Fleet
-    ) -> tuple[Worker, Daemon | Gateway, float]:
+    def _before_a_gateway(self, stack: ExitStack, name: str, fleet: Fleet) -> tuple[Worker, Gateway, float]:
         """A client that is ready to connect, and the gateway just started; its time runs from there."""
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
         fleet = replace(fleet, socket=str(directory / "control.sock"))
@@ -119,5 +124,5 @@ class Ground:
         worker.ask("ready")
         began = time.monotonic()
         if name in PEERS:
-            return worker, stack.enter_context(Gateway(name, fleet, directory)), began
+            return worker, stack.enter_context(Peer(name, fleet, directory)), began
         return worker, stack.enter_context(Daemon(self.program, fleet, directory)), began

@@ -1,7 +1,6 @@
-"""The process of a peer: started in a session of its own, and ended with all that it started.
+"""What holds the servers behind a socket or a port: the daemon, or a peer, started as its users start it.
 
-Its servers may leave its process group, and it may leave them behind, so each carries a mark on its
-command line.
+Each is started in a session of its own and ended with all that it started.
 """
 
 import json
@@ -10,17 +9,21 @@ import signal
 import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from bench.contender import Fleet
 from bench.peers import PEERS
 from bench.peers.install import programs
-from bench.processes import PATIENCE, signal_if_alive
+from bench.processes import PATIENCE, Owned, Stuck, signal_if_alive
 
 _GRACE = 5.0
+_LAST_WORDS = 10
+"""Lines of the log that are shown when something failed."""
 
 
 def free_port() -> int:
@@ -30,53 +33,101 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-class Gateway:
-    """One peer, started as its users start it, but with nothing of theirs in reach."""
+def _written(directory: Path, document: Mapping[str, Any]) -> Path:
+    """A configuration that nobody else may change."""
+    config = directory / "mcp.json"
+    config.write_text(json.dumps(document))
+    config.chmod(0o600)
+    return config
 
-    def __init__(self, name: str, fleet: Fleet, directory: Path) -> None:
+
+def _servers(fleet: Fleet, **keys: Any) -> dict[str, Any]:
+    command, *arguments = fleet.command
+    return {f"s{number}": {"command": command, "args": arguments, **keys} for number in range(fleet.servers)}
+
+
+class Gateway(Owned, ABC):
+    """A program with a log; its last words are shown when its user failed."""
+
+    def __init__(
+        self, name: str, command: Sequence[str], directory: Path, environment: Mapping[str, str]
+    ) -> None:
         self.name = name
-        self._mark = fleet.mark
         self._log = directory / "gateway.log"
-        module: Any = import_module(PEERS[name])
-        config = directory / "mcp.json"
-        command, *arguments = fleet.command
-        servers = {f"s{n}": {"command": command, "args": arguments} for n in range(fleet.servers)}
-        config.write_text(json.dumps({"mcpServers": servers}))
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                module.command(programs(name), fleet, config),
+            super().__init__(
+                command,
                 cwd=directory,
-                env=_environment(directory),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def send(self, number: signal.Signals) -> None:
-        self._process.send_signal(number)
-
-    def wait(self) -> int:
-        """Its exit status, when it has ended."""
-        return self._process.wait(PATIENCE)
-
-    def __enter__(self) -> Self:
-        return self
-
     def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
-        """Ask it to end; then kill what is left of it, of its group and of its servers."""
         if failure is not None:
-            words = self._log.read_text(errors="replace").splitlines()[-5:]
-            print(f"the last words of {self.name}:", *words, sep="\n  ", file=sys.stderr)
+            print(f"the last words of {self.name}:", *self._last_words(), sep="\n  ", file=sys.stderr)
+        if self._process.poll() is None:
+            self._process.terminate()
+        self.finish()
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Wait for its end, which it was asked for; leave nothing."""
+
+    def _last_words(self) -> list[str]:
+        return self._log.read_text(errors="replace").splitlines()[-_LAST_WORDS:]
+
+
+class Daemon(Gateway):
+    """One daemon of ours: it has to end, and what it started ends with it."""
+
+    def __init__(self, program: Path, fleet: Fleet, directory: Path) -> None:
+        # Several daemons run side by side, and there is one port for metrics.
+        document = {
+            "mcpServers": _servers(fleet, stopGrace=fleet.stop_grace),
+            "supervisor": {"http": False},
+        }
+        config = _written(directory, document)
+        command = [str(program), "run", "--config", str(config), "--socket", fleet.socket]
+        homes = dict.fromkeys(("XDG_STATE_HOME", "XDG_RUNTIME_DIR"), str(directory))
+        super().__init__("the daemon", command, directory, {**os.environ, **homes})
+
+    def finish(self) -> None:
+        """One that has to be killed is an error.
+
+        Raises:
+            Stuck: it had to be killed.
+        """
         try:
-            if self._process.poll() is None:
-                self._process.terminate()
-                with suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_GRACE)
+            self._process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            words = "; ".join(self._last_words())
+            raise Stuck(f"cannot end the daemon with SIGTERM; its last words: {words}") from None
+
+
+class Peer(Gateway):
+    """One peer, with nothing of its users in reach.
+
+    Its servers may leave its process group, and it may leave them behind, so each carries a mark on its
+    command line.
+    """
+
+    def __init__(self, name: str, fleet: Fleet, directory: Path) -> None:
+        self._mark = fleet.mark
+        module: Any = import_module(PEERS[name])
+        config = _written(directory, {"mcpServers": _servers(fleet)})
+        command = module.command(programs(name), fleet, config)
+        super().__init__(name, command, directory, _bare_environment(directory))
+
+    def finish(self) -> None:
+        """Kill what is left of it, of its group and of its servers."""
+        try:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_GRACE)
         finally:
             self._kill_all()
 
@@ -85,18 +136,18 @@ class Gateway:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
-        for pid in marked(self._mark):
+        for pid in _marked(self._mark):
             signal_if_alive(pid, signal.SIGKILL)
 
 
-def _environment(directory: Path) -> dict[str, str]:
+def _bare_environment(directory: Path) -> dict[str, str]:
     """What a peer sees: no proxies, no settings and no state of the user."""
     kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
     homes = ("HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME")
     return kept | dict.fromkeys(homes, str(directory))
 
 
-def marked(mark: str) -> list[int]:
+def _marked(mark: str) -> list[int]:
     """The servers that carry this mark."""
     option = f"--mark={mark}".encode()
     found: list[int] = []

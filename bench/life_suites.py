@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from bench.field import Entrant, Ground, fleet_of
@@ -12,12 +12,14 @@ from bench.plan import Plan, Rounds
 from bench.processes import alive, ended_at_last, rss_bytes
 
 STUBBORN = 10
+HAVE_STATUS = ("plain", "thin", "mcporter", "mcp-hub")
+"""Those that say which of their servers are connected."""
 _LAST_BREATH = 0.2
 """Seconds in which what dies with its parent has died."""
 
 
 def start(ground: Ground, plan: Plan) -> list[Figure]:
-    """From the start of the first process to all tools listed; and the memory of the one that holds them."""
+    """From the start of the program that holds the servers to all tools listed; and its memory then."""
     figures: list[Figure] = []
     for servers in plan.fleets:
         took, memory = Rounds(), Rounds()
@@ -33,18 +35,29 @@ def start(ground: Ground, plan: Plan) -> list[Figure]:
 
 
 def death(ground: Ground, plan: Plan) -> list[Figure]:
-    """From the SIGKILL of a server to the error at whoever waits for its answer."""
+    """From the SIGKILL of a server to the error at whoever waits for its answer, and to its status."""
     middle: dict[str, float] = {}
     slowest: dict[str, float] = {}
+    status: dict[str, float] = {}
+    fleet = fleet_of(plan.deaths + plan.notices)
     for name in plan.holders(ground):
-        with ground.excused(name, "kill -9 to error"), ground.enter(name, fleet_of(plan.deaths)) as entrant:
-            pids = entrant.pids(plan.deaths)
-            taken = [entrant.ask("death", server=server, pid=pid) * NANO for server, pid in enumerate(pids)]
+        with ground.excused(name, "kill -9 to error"), ground.enter(name, fleet) as entrant:
+            pids = list(enumerate(entrant.pids(fleet.servers)))
+            taken = _deaths(entrant, "death", pids[: plan.deaths])
             middle[name], slowest[name] = percentile(taken, 0.5), percentile(taken, 0.99)
+            with ground.excused(name, "kill -9 to status"):
+                if name in HAVE_STATUS:
+                    status[name] = percentile(_deaths(entrant, "noticed", pids[plan.deaths :]), 0.5)
     return [
         Figure("kill -9 to the caller's error p50", "seconds", middle),
         Figure("kill -9 to the caller's error p99", "seconds", slowest),
+        Figure("kill -9 to status p50", "seconds", status),
     ]
+
+
+def _deaths(entrant: Entrant, command: str, pids: Sequence[tuple[int, int]]) -> list[float]:
+    """Seconds from the SIGKILL of each of these servers until what the command waits for."""
+    return [entrant.ask(command, server=server, pid=pid) * NANO for server, pid in pids]
 
 
 def leave(ground: Ground, plan: Plan) -> list[Figure]:

@@ -1,6 +1,6 @@
 """Two ways to put load on servers, and the clock for both.
 
-A contender built on callbacks is driven by callbacks, so that the floor pays for no task and no future per
+A contender built on callbacks is driven by callbacks, so that it pays for no task and no future per
 call; one whose API is awaited is driven by tasks, as its users drive it. Times are nanoseconds. A load makes
 as many calls as it is told, or as many as it can within `LONGEST`.
 """

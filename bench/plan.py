@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from bench.field import Entrant, Ground
+from bench.field import BEFORE_DAEMON, Entrant, Ground
 from bench.figures import Figure, median_of
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.processes import cpu_seconds
@@ -25,6 +25,7 @@ class Plan:
     starts: int = 3
     fleets: tuple[int, ...] = (10, 50)
     deaths: int = 30
+    notices: int = 10
     stop_grace: float = 5.0
     with_sdk: bool = True
     """Whether the SDK takes part where each figure needs a new process: it takes a second to load."""
@@ -43,9 +44,9 @@ class Plan:
             yield number
 
     def holders(self, ground: Ground) -> list[str]:
-        """One contender for each kind of holder: both clients stand before the same daemon."""
-        left_out = {"client", "uvfloor", *ground.out} | (set() if self.with_sdk else {"sdk"})
-        return [name for name in ground.contenders if name not in left_out]
+        """One contender for each kind of holder: all our clients stand before the same daemon."""
+        left_out = {"bare", *BEFORE_DAEMON, *ground.out} | (set() if self.with_sdk else {"sdk"})
+        return [name for name in ground.contenders if name == ground.champion or name not in left_out]
 
     def warm(self, entrant: Entrant) -> None:
         """Have the entrant do something before the clock runs."""
@@ -63,6 +64,7 @@ QUICK = Plan(
     starts=1,
     fleets=(10,),
     deaths=8,
+    notices=4,
     stop_grace=1.0,
     with_sdk=False,
 )

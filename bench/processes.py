@@ -1,22 +1,15 @@
-"""The processes of a run: workers, daemons, and what `/proc` says of them.
+"""One process of a run, and what `/proc` says of any.
 
 Everything is started here and ended here, by its pid; nothing is waited for without a bound.
 """
 
-import json
 import os
-import select
 import signal
 import subprocess
-import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
-
-from bench.contender import Fleet
 
 ROOT = Path(__file__).parents[1]
 TOOLS_PYTHON = ROOT / ".tools" / "bench" / "bin" / "python"
@@ -29,90 +22,11 @@ class Stuck(Exception):
     """Something did not answer, or did not end, in time."""
 
 
-class Worker:
-    """One contender's process."""
+class Owned:
+    """A process of ours: whoever leaves it ends it and waits for it."""
 
-    def __init__(self, name: str, fleet: Fleet) -> None:
-        self.name = name
-        python = str(TOOLS_PYTHON) if name == "sdk" else sys.executable
-        self._process = subprocess.Popen(
-            [python, "-m", "bench.worker", name, json.dumps(asdict(fleet))],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-        )
-        self._received = b""
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    def tell(self, command: str, /, **options: Any) -> None:
-        """Give a command without waiting for its answer."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps([command, options]).encode() + b"\n")
-
-    def answer(self) -> Any:
-        """What the last command came to.
-
-        Raises:
-            Stuck: nothing within `PATIENCE` seconds, the worker ended, or what it did failed.
-        """
-        assert self._process.stdout is not None
-        deadline = time.monotonic() + PATIENCE
-        while b"\n" not in self._received:
-            ready, _, _ = select.select([self._process.stdout], [], [], max(deadline - time.monotonic(), 0))
-            chunk = self._process.stdout.read(1 << 20) if ready else b""
-            if not chunk:
-                raise Stuck(
-                    f"cannot go on: the worker of {self.name} ended, or gave no answer for {PATIENCE:.0f} s"
-                )
-            self._received += chunk
-        line, _, self._received = self._received.partition(b"\n")
-        came_to = json.loads(line)
-        if "failure" in came_to:
-            raise Stuck(f"cannot go on with {self.name}: {came_to['failure']}")
-        return came_to["answer"]
-
-    def ask(self, command: str, /, **options: Any) -> Any:
-        self.tell(command, **options)
-        return self.answer()
-
-    def wait(self) -> None:
-        """Wait until it has ended by itself."""
-        self._process.wait(PATIENCE)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """End it and wait; its servers end with their pipes."""
-        self._process.kill()
-        with self._process:  # closes the pipes and waits
-            pass
-
-
-class Daemon:
-    """One daemon, started as a user starts it."""
-
-    def __init__(self, program: Path, fleet: Fleet, directory: Path) -> None:
-        self._directory = directory
-        config = directory / "mcp.json"
-        command, *arguments = fleet.command
-        entry = {"command": command, "args": arguments, "stopGrace": fleet.stop_grace}
-        servers = {f"s{number}": entry for number in range(fleet.servers)}
-        # Several daemons run side by side, and there is one port for metrics.
-        config.write_text(json.dumps({"mcpServers": servers, "supervisor": {"http": False}}))
-        config.chmod(0o600)
-        with (directory / "daemon.log").open("wb") as log:
-            self._process = subprocess.Popen(
-                [program, "run", "--config", config, "--socket", fleet.socket],
-                cwd=directory,
-                env={**os.environ, "XDG_STATE_HOME": str(directory), "XDG_RUNTIME_DIR": str(directory)},
-                stderr=log,
-                start_new_session=True,
-            )
+    def __init__(self, command: Sequence[str], **options: Any) -> None:
+        self._process: subprocess.Popen[bytes] = subprocess.Popen(command, **options)
 
     @property
     def pid(self) -> int:
@@ -129,26 +43,9 @@ class Daemon:
         return self
 
     def __exit__(self, failure: type[BaseException] | None, *_: object) -> None:
-        """Have it stop everything; one that does not is killed, and that is an error.
-
-        Raises:
-            Stuck: it had to be killed.
-        """
-        if failure is not None:
-            print("the daemon's last words:", *self._last_words(), sep="\n  ", file=sys.stderr)
-        if self._process.poll() is not None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(PATIENCE)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-            words = "; ".join(self._last_words())
-            raise Stuck(f"cannot end the daemon with SIGTERM; its last words: {words}") from None
-
-    def _last_words(self) -> list[str]:
-        return (self._directory / "daemon.log").read_text().splitlines()[-10:]
+        self._process.kill()
+        with self._process:  # closes the pipes and waits
+            pass
 
 
 def cpu_seconds(pid: int) -> float:

@@ -22,7 +22,7 @@ def table(figures: Sequence[Figure], contenders: Sequence[str]) -> str:
 def _cell(figure: Figure, contender: str) -> str:
     value = figure.values.get(contender)
     if value is None:
-        return ""
+        return "-"
     ratio = figure.ratio(contender)
     text = shown(value, figure.unit)
     if ratio is None or contender == FLOOR:

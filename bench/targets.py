@@ -1,9 +1,13 @@
-"""What the figures should be: each target names a figure, a contender and a bound."""
+"""What the figures of our daemon should be: each target names a figure and a bound.
+
+Where several clients stood before it, the thinnest is judged.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+from bench.field import BEFORE_DAEMON
 from bench.figures import Figure
 from bench.peers import PEERS
 
@@ -22,7 +26,6 @@ class Target:
     figure: str
     kind: Kind
     bound: float
-    contender: str = "thin"
 
 
 TARGETS = (
@@ -52,26 +55,32 @@ def verdicts(figures: Iterable[Figure]) -> list[str]:
     by_name = {figure.name: figure for figure in figures}
     lines: list[str] = []
     for target in TARGETS:
-        reached = _reached(target, by_name[target.figure]) if target.figure in by_name else None
+        figure = by_name.get(target.figure)
+        client = next((name for name in BEFORE_DAEMON if figure and name in figure.values), None)
+        if figure is None or client is None:
+            continue
+        reached = _reached(target.kind, figure, client)
         if reached is not None:
             verdict = "met   " if _holds(target, reached) else "MISSED"
-            lines.append(f"{verdict}  {target.figure}: {reached:.3g}, target {target.bound:g} {target.kind}")
+            lines.append(
+                f"{verdict}  {target.figure}, {client}: {reached:.3g}, target {target.bound:g} {target.kind}"
+            )
     return lines
 
 
-def _reached(target: Target, figure: Figure) -> float | None:
-    match target.kind:
+def _reached(kind: Kind, figure: Figure, client: str) -> float | None:
+    match kind:
         case "times the floor at most":
-            return figure.ratio(target.contender)
+            return figure.ratio(client)
         case "at most":
-            return figure.values.get(target.contender)
+            return figure.values[client]
         case "of the sdk at most" | "of the sdk at least":
-            return _share(figure, target.contender, figure.values.get("sdk"))
+            return _share(figure, client, figure.values.get("sdk"))
         case "of the best peer at most":
-            return _share(figure, target.contender, min(_of_peers(figure), default=None))
+            return _share(figure, client, min(_of_peers(figure), default=None))
         case "of the best peer at least":
-            return _share(figure, target.contender, max(_of_peers(figure), default=None))
-    assert_never(target.kind)
+            return _share(figure, client, max(_of_peers(figure), default=None))
+    assert_never(kind)
 
 
 def _of_peers(figure: Figure) -> list[float]:
@@ -79,9 +88,8 @@ def _of_peers(figure: Figure) -> list[float]:
 
 
 def _share(figure: Figure, contender: str, other: float | None) -> float | None:
-    """The contender's value over the other one; None where either is missing."""
-    value = figure.values.get(contender)
-    return None if value is None or not other else value / other
+    """The contender's value over the other one; None where that is missing."""
+    return figure.values[contender] / other if other else None
 
 
 def _holds(target: Target, reached: float) -> bool:

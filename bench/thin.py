@@ -1,4 +1,4 @@
-"""Our daemon through its socket, by a client that is as thin as the floor."""
+"""Our daemon through its socket, by a client that is as thin as `bare`."""
 
 import asyncio
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from bench.callbacks import CallbackContender
 from bench.channel import Channel, request_tail, sender
 from bench.contender import Fleet
 from bench.load import in_turn
+from bench.plain import noticed
 
 _PAUSE = 0.005
 
@@ -65,3 +66,6 @@ class Thin(CallbackContender):
         """Nanoseconds that each listing took that asks only for what is new, when nothing is."""
         tail = request_tail("tools/list", {"since": self._generation})
         return await in_turn(sender(self._channel, tail), times)
+
+    async def noticed(self, server: int, pid: int) -> int:
+        return noticed(self._fleet.socket, f"s{server}", pid)

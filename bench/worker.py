@@ -11,8 +11,6 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
-import uvloop
-
 from bench.contender import Fleet
 from bench.load import CallFailed
 from bench.peers import PEERS
@@ -20,17 +18,16 @@ from bench.peers import PEERS
 CONTENDERS = {
     **{name: (module, "Contender") for name, module in PEERS.items()},
     "floor": ("bench.floor", "Floor"),
-    "uvfloor": ("bench.floor", "Floor"),
+    "bare": ("bench.bare", "Bare"),
     "sdk": ("bench.sdk", "Sdk"),
+    "plain": ("bench.plain", "Plain"),
     "thin": ("bench.thin", "Thin"),
     "client": ("bench.library", "Library"),
 }
-ON_UVLOOP = frozenset({"uvfloor"})
-"""All others run on asyncio's own loop, as the programs of users do."""
 READY = "ready"
 """Answered at once: all imports are done."""
 COMMANDS = frozenset(
-    {READY, "open", "close", "in_turn", "at_once", "listings", "differences", "text", "death"}
+    {READY, "open", "close", "in_turn", "at_once", "listings", "differences", "text", "death", "noticed"}
 )
 
 
@@ -62,8 +59,7 @@ def main() -> None:
     name, fleet = sys.argv[1:]
     module, kind = CONTENDERS[name]
     contender = getattr(import_module(module), kind)(Fleet(**json.loads(fleet)))
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop if name in ON_UVLOOP else None) as runner:
-        runner.run(obey(contender))
+    asyncio.run(obey(contender))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""HTTP to a peer on this machine, as thin as the channel of the floor: kept connections and callbacks.
+"""HTTP to a peer on this machine, as thin as the channel of `bare`: kept connections and callbacks.
 
 It reads what the peers write: answers with a `Content-Length`.
 """

@@ -8,6 +8,7 @@ import msgspec
 
 from bench.contender import Fleet
 from bench.peers.http import request
+from bench.peers.polling import noticed
 from bench.peers.web import WebPeer
 
 
@@ -24,6 +25,13 @@ class Contender(WebPeer):
 
     def listing(self, server: int) -> bytes:
         return request("POST", "/api/servers/info", msgspec.json.encode({"server_name": f"s{server}"}))
+
+    async def noticed(self, server: int, pid: int) -> int:
+        return await noticed(lambda: self._connected(server), pid)
+
+    async def _connected(self, server: int) -> bool:
+        answer = await self._pool.ask(self.listing(server))
+        return answer is not None and msgspec.json.decode(answer.body)["server"]["status"] == "connected"
 
     def tools_in(self, body: bytes) -> int:
         return len(msgspec.json.decode(body)["server"]["capabilities"]["tools"])

@@ -15,6 +15,7 @@ from bench.callbacks import SendingContender
 from bench.channel import LOST
 from bench.contender import Fleet
 from bench.load import CallFailed, Done, Send
+from bench.peers.polling import noticed
 
 _CHUNK = 1 << 18
 _PAUSE = 0.02
@@ -106,6 +107,13 @@ class Contender(SendingContender):
         if (reason := _reason(answer)) is not None:
             raise CallFailed(str(reason))
         return str(msgspec.json.decode(answer)["result"]["content"][0]["text"])
+
+    async def noticed(self, server: int, pid: int) -> int:
+        return await noticed(lambda: self._connected(f"s{server}"), pid)
+
+    async def _connected(self, name: str) -> bool:
+        status = msgspec.json.decode(await self._ask(_request("status", {})))
+        return any(each["connected"] for each in status["result"]["servers"] if each["name"] == name)
 
     def _call(self, server: int, tool: str, arguments: Mapping[str, Any]) -> bytes:
         return _request("callTool", {"server": f"s{server}", "tool": tool, "args": arguments})
