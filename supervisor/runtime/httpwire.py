@@ -117,7 +117,7 @@ class HttpWire:
     @property
     def pause(self) -> float:
         """Seconds for which the server asks to be let alone."""
-        return max(self._paused_until - anyio.current_time(), 0.0)
+        return round(max(self._paused_until - anyio.current_time(), 0.0), 3)
 
     @property
     def retry(self) -> float | None:

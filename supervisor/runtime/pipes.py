@@ -66,6 +66,11 @@ class ChildInput:
         self.write = Outlet(transport, descriptor, limit=limit).write
 
     @property
+    def untaken(self) -> int:
+        """Bytes that wait here because the child does not read; what its pipe holds is not counted."""
+        return self._transport.get_write_buffer_size()
+
+    @property
     def closed(self) -> bool:
         """Whether the child, or we, have closed it."""
         return self._transport.is_closing()

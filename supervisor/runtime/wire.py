@@ -29,6 +29,11 @@ _NEITHER = msgspec.Raw(b'{"code":-32603,"message":"the server answered with neit
 _NOT_UTF8 = msgspec.Raw(b'{"code":-32603,"message":"the server answered with bytes that are not UTF-8"}')
 _HEAD = b'{"jsonrpc":"2.0","id":'
 _CALL = b',"method":"tools/call","params":{"name":'
+_UNREAD_ANSWERS = 256 * 1024
+"""Bytes untaken by a server above which what it asks is not answered.
+
+A flood of its own must not use up the room that its callers' requests have.
+"""
 _FORGOTTEN = 256
 """Requests whose late answers are expected, and no noise."""
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
@@ -54,6 +59,11 @@ class Output(Protocol):
     @property
     def write(self) -> Callable[[bytes], bool]:
         """Writes a message; false, and nothing is written, when it is closed or too much is untaken."""
+        ...
+
+    @property
+    def untaken(self) -> int:
+        """Bytes that were written and that the server has not taken yet."""
         ...
 
     @property
@@ -169,11 +179,12 @@ class PipeWire:
 
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification; a server that is gone or takes nothing does not get it."""
-        self.answer(notification_line(method, params))
+        self._write(framed(self._framing, notification_line(method, params)))
 
     def answer(self, line: bytes) -> None:
-        """Send an answer to a request of the server's, under the same terms."""
-        self._write(framed(self._framing, line))
+        """Send an answer to a request of the server's, unless it leaves too many of them unread."""
+        if self._output is not None and self._output.untaken <= _UNREAD_ANSWERS:
+            self._write(framed(self._framing, line))
 
     def has_left(self, number: int) -> bool:  # noqa: ARG002 - what was written is out of our hands
         return True

@@ -26,6 +26,7 @@ class Peer:
     """A server that answers by a script, at once; a method without an answer is met with silence."""
 
     closed = False
+    untaken = 0
 
     def __init__(self, **script: Answer | Callable[[dict[str, Any]], Answer]) -> None:
         self.script = {name.replace("_", "/"): answer for name, answer in script.items()}

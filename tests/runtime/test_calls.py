@@ -69,6 +69,7 @@ class Sent:
     """A call on a wire whose other end is this object."""
 
     closed = False
+    untaken = 0
 
     def __init__(self, ends: Ends, *, flatten: bool = False) -> None:
         self.written: list[dict[str, Any]] = []

@@ -42,6 +42,7 @@ class Server:
     def __init__(self, framing: Framing = "newline") -> None:
         self.written: list[bytes] = []
         self.takes = True
+        self.untaken = 0
         self.closed = False
         self.messages: list[Message] = []
         self.noise: list[bytes] = []
@@ -276,6 +277,18 @@ def test_a_server_that_takes_nothing_is_sent_nothing(server: Server) -> None:
 
     assert server.written == []
     assert asker.told == []
+
+
+def test_a_server_that_leaves_its_answers_unread_gets_no_more_of_them_and_is_called_all_the_same(
+    server: Server,
+) -> None:
+    server.untaken = 256 * 1024
+    server.wire.answer(b'{"id":1,"result":{}}')
+    server.untaken += 1
+    server.wire.answer(b'{"id":2,"result":{}}')
+    server.wire.request("tools/call", b"{}", Asker())
+
+    assert [json.loads(line).get("method", "answer") for line in server.written] == ["answer", "tools/call"]
 
 
 def test_a_server_that_closed_its_input_is_sent_nothing(server: Server) -> None:
