@@ -10,11 +10,11 @@ remembered, `remembered` are added to `_meta`. This module does not know
 which servers run, and never splits a public name.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 
@@ -38,6 +38,20 @@ _string = msgspec.json.Decoder(str)
 _LINE_BREAKS = bytes.maketrans(b"\r\n", b"  ")
 _NULL = msgspec.Raw(b"null")
 _TRUE = msgspec.Raw(b"true")
+
+Value = TypeVar("Value")
+Steps = Generator[None, None, Value]
+"""Work on many tools that can be interrupted after each; `done` does it in one go."""
+
+
+def done(work: "Steps[Value]") -> Value:
+    """What the work returns."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            value: Value = end.value
+            return value
 
 
 # Definitions, one by one.
@@ -109,11 +123,15 @@ def _name_of(fields: Mapping[str, msgspec.Raw]) -> str:
     return name
 
 
-def parse_tools(raws: Iterable[bytes | msgspec.Raw]) -> tuple[tuple[Tool, ...], tuple[BadTool, ...]]:
+Parsed = tuple[tuple[Tool, ...], tuple[BadTool, ...]]
+
+
+def parse_tools(raws: Iterable[bytes | msgspec.Raw]) -> Steps[Parsed]:
     """The tools of one server, and the definitions that cost only themselves: bad ones and repeated names."""
     tools: dict[str, Tool] = {}
     bad: list[BadTool] = []
     for position, raw in enumerate(raws, start=1):
+        yield
         try:
             tool = parse_tool(raw)
         except BadDefinition as exc:
@@ -192,21 +210,23 @@ class Shelf:
 
     def arrange(self, *, separator: str, policy: Policy) -> _Arrangement:
         """The shelf's tools by name, offered or left out; computed once."""
-        key = (separator, policy)
-        if key not in self._arranged:
-            self._arranged[key] = self._arrange(separator, policy)
-        return self._arranged[key]
+        found = self._arranged.get((separator, policy))
+        return done(self.arranging(separator=separator, policy=policy)) if found is None else found
 
-    def _arrange(self, separator: str, policy: Policy) -> _Arrangement:
+    def arranging(self, *, separator: str, policy: Policy) -> Steps[_Arrangement]:
+        """Arrange it step by step, so that `arrange` has it ready."""
         offers: list[Listed] = []
         left_out = [_bad_entry(self, bad, separator) for bad in self.bad]
         for tool in sorted(self.tools, key=attrgetter("name")):
+            yield
             placed = self._place(tool, public_name(self.prefix, separator, tool.name), policy)
             if isinstance(placed, Listed):
                 offers.append(placed)
             else:
                 left_out.append(placed)
-        return _Arrangement(tuple(offers), tuple(left_out))
+        arrangement = _Arrangement(tuple(offers), tuple(left_out))
+        self._arranged[separator, policy] = arrangement
+        return arrangement
 
     def _place(self, tool: Tool, name: str, policy: Policy) -> Listed | LeftOut:
         if self.only is not None and not allows(self.only, tool.name):
@@ -226,7 +246,7 @@ def _bad_entry(shelf: Shelf, bad: BadTool, separator: str) -> LeftOut:
 
 def _published(tool: Tool, name: str, route: Route, remembered: bool) -> bytes:  # noqa: FBT001 - a field of the shelf
     fields = _object.decode(tool.raw)
-    meta = _object_or_empty(fields.get("_meta", _NULL))
+    meta = _object_or_empty(fields["_meta"]) if "_meta" in fields else {}
     stamped = {**meta, "server": route.server, "approval": route.approval}
     if remembered:
         stamped["remembered"] = _TRUE

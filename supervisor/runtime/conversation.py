@@ -7,7 +7,7 @@ hears (tools, progress, `Opened`, `Lost`) and never signals or reaps: the proces
 import contextlib
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -50,7 +50,7 @@ class Dialect:
 class Listener:
     """Whom to tell what the server says, and who watches over it."""
 
-    on_tools: Callable[[list[msgspec.Raw]], None]
+    on_tools: Callable[[list[msgspec.Raw]], Awaitable[None]]
     on_progress: Callable[[msgspec.Raw], None]
     vigil: Vigil = field(default_factory=Vigil)
     """How closely the server is watched."""
@@ -136,7 +136,7 @@ class Conversation:
         """
         await self.session.negotiate(probe=probe)
         self.mark("greeted")
-        self._listener.on_tools(await self.session.list_tools())
+        await self._listener.on_tools(await self.session.list_tools())
         self.mark("listed")
         self.session.subscribe()
 
@@ -178,14 +178,14 @@ class Conversation:
 
 
 async def follow_changes(
-    server: str, session: Session, on_tools: Callable[[list[msgspec.Raw]], None]
+    server: str, session: Session, on_tools: Callable[[list[msgspec.Raw]], Awaitable[None]]
 ) -> None:
     """List anew whenever the server says that its tools changed, one listing at a time, until it is gone."""
     while True:
         await session.changed()
         try:
             with anyio.fail_after(session.limits.listing):
-                on_tools(await session.list_tools())
+                await on_tools(await session.list_tools())
         except WireLost:
             return
         except SessionFailed as exc:

@@ -76,6 +76,7 @@ class Fleet:
             deadlines=self._deadlines,
             publish=self._transitioned,
             tools_changed=self._tools_changed,
+            arranging=self.listing.arranging,
             log_line=self._log_line,
             resolve=self._resolve,
             counters=self.counters,

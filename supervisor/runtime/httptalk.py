@@ -166,16 +166,16 @@ class HttpTalk:
                 raise
             await self.session.negotiate(probe=False)
         self.mark("greeted")
-        self._on_tools(await self.session.list_tools())
+        await self._on_tools(await self.session.list_tools())
         self.mark("listed")
 
     def mark(self, what: str) -> None:
         self.timeline.append((what, time.time()))
 
-    def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
+    async def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
         if self.session.modern:
             definitions = self._marked(definitions)
-        self._listener.on_tools(definitions)
+        await self._listener.on_tools(definitions)
 
     def _marked(self, definitions: list[msgspec.Raw]) -> list[msgspec.Raw]:
         """The tools whose calls can be put into headers; learns which arguments go there."""

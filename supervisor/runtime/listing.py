@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 
 import anyio
+import anyio.lowlevel
 
-from supervisor.core.catalog import Catalog, Generations, Route, Shelf, build
+from supervisor.core.catalog import Catalog, Generations, Route, Shelf, Steps, build
 from supervisor.core.policy import Policy
 from supervisor.runtime.bus import Bus, CatalogEvent
 
@@ -71,6 +72,10 @@ class Listing:
         self._outdated, self.current = True, {}
         self._changed.set()
 
+    def arranging(self, shelf: Shelf) -> Steps[object]:
+        """Prepare what is on a shelf, so that the next catalog is quickly made."""
+        return shelf.arranging(separator=self.separator, policy=self.policy)
+
     async def tell(self, bus: Bus) -> None:
         """Publish every change of the listing, until cancelled."""
         told = self.generations
@@ -80,6 +85,7 @@ class Listing:
             self._changed = anyio.Event()
             causes, self._causes = tuple(self._causes), []
             present = self.generations
+            await anyio.lowlevel.checkpoint()  # a large listing takes its time, and so does what is new in it
             if (event := _news(told, present, causes)) is not None:
                 bus.publish(event)
             told = present

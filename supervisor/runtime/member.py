@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 import anyio
 import msgspec
 
-from supervisor.core.catalog import Shelf
+from supervisor.core.catalog import Shelf, Steps
 from supervisor.core.counters import Counters
 from supervisor.core.framing import Framing
 from supervisor.core.phases import (
@@ -62,6 +62,8 @@ class Shared:
     deadlines: Deadlines
     publish: "Callable[[Member, Transition], None]"
     tools_changed: "Callable[[Member, str], None]"
+    arranging: Callable[[Shelf], Steps[object]]
+    """Prepares what is on a shelf for the catalog."""
     log_line: "Callable[[Member, float, str], None]"
     resolve: Callable[[Call], bytes]
     counters: Counters
@@ -241,8 +243,8 @@ class Member:
     def _on_line(self, line: Line) -> None:
         self._shared.log_line(self, line.at, line.text)
 
-    def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
-        self._offering.listed(definitions)
+    async def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
+        await self._offering.listed(definitions, self._shared.arranging)
         self._shared.tools_changed(self, "listed its tools")
 
     async def run(self) -> None:

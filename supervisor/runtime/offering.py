@@ -6,13 +6,13 @@ needs not be started to be listed; its shelf is then marked as remembered until 
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
 
 import msgspec
 
-from supervisor.core.catalog import Shelf, parse_tools
+from supervisor.core.catalog import Parsed, Shelf, Steps, done, parse_tools
 from supervisor.core.phases import Phase
 from supervisor.core.plan import fingerprint
 from supervisor.core.ringlog import Redactor
@@ -20,6 +20,7 @@ from supervisor.core.servers import BadServer, ServerSpec
 from supervisor.core.view import keeps_its_tools
 from supervisor.logs import about
 from supervisor.runtime.knowntools import KnownTools
+from supervisor.runtime.pieces import in_pieces
 
 logger = logging.getLogger(__name__)
 
@@ -55,9 +56,13 @@ class Offering:
         offered, self._offered = self._offered, keeps_its_tools(before, after, offered=self._offered)
         return self.shelf is not None and offered != self._offered
 
-    def listed(self, definitions: Sequence[msgspec.Raw]) -> None:
-        """Put what a run listed on the shelf, and remember it for the next daemon."""
-        self.shelf = self._shelve(definitions)
+    async def listed(
+        self, definitions: Sequence[msgspec.Raw], arranging: Callable[[Shelf], Steps[object]]
+    ) -> None:
+        """Put what a run listed on the shelf, arranged, and remember it for the next daemon."""
+        shelf = self._shelved(await in_pieces(parse_tools(definitions)))
+        await in_pieces(arranging(shelf))
+        self.shelf = self._as_wanted(shelf)
         for each in self.shelf.bad:
             name, tool = self._spec.name, each.name or f"tool {each.position}"
             logger.warning("%s: %s (%s)", name, each.reason, tool, extra=about(name))
@@ -67,13 +72,22 @@ class Offering:
         """Show the same tools as a changed entry wants them shown."""
         self._spec = spec
         if self.shelf is not None:
-            self.shelf = replace(self.shelf, prefix=self.prefix, only=spec.entry.tools)
+            self.shelf = self._as_wanted(self.shelf)
             self._keep()
 
-    def _shelve(self, definitions: Sequence[msgspec.Raw], *, remembered: bool = False) -> Shelf:
-        tools, bad = parse_tools(definitions)
-        only = self._spec.entry.tools if isinstance(self._spec, ServerSpec) else None
-        return Shelf(self._spec.name, self.prefix, tools, only, bad, remembered)
+    @property
+    def _only(self) -> tuple[str, ...] | None:
+        return self._spec.entry.tools if isinstance(self._spec, ServerSpec) else None
+
+    def _shelved(self, parsed: Parsed, *, remembered: bool = False) -> Shelf:
+        tools, bad = parsed
+        return Shelf(self._spec.name, self.prefix, tools, self._only, bad, remembered)
+
+    def _as_wanted(self, shelf: Shelf) -> Shelf:
+        """The shelf as its entry wants it shown now; the same one, and arranged, when nothing changed."""
+        if (shelf.prefix, shelf.only) == (self.prefix, self._only):
+            return shelf
+        return replace(shelf, prefix=self.prefix, only=self._only)
 
     # What the next daemon shall know.
 
@@ -88,7 +102,7 @@ class Offering:
     def _recalled(self) -> Shelf | None:
         key = self._fingerprint
         definitions = None if key is None else self._known.recall(key)
-        return None if definitions is None else self._shelve(definitions, remembered=True)
+        return None if definitions is None else self._shelved(done(parse_tools(definitions)), remembered=True)
 
     def _keep(self) -> None:
         key = self._fingerprint

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from supervisor.errors import SupervisorError
-from supervisor.selftest.innocent import PROMPT, Innocent, harm
+from supervisor.selftest.innocent import Innocent, harm
 from supervisor.selftest.lab import Entry, Lab, TooLate, hostile
 from supervisor.selftest.oracle import aftermath, baseline, contradictions, leftovers
 from supervisor.selftest.promises import Complaint, Promise
@@ -63,8 +63,6 @@ class Case:
     """What is configured beside the innocent; usually a server that behaves until it is called."""
     own_daemon: bool = False
     """Whether it concerns the daemon's own life, and so needs one for itself."""
-    others_wait: float = PROMPT
-    """Seconds that an innocent server's answer may take meanwhile; more than usual is a debt of ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +143,7 @@ def _observed(case: Case, lab: Lab, innocent: Innocent) -> list[Complaint]:
         lab.reload({**INNOCENTS, **case.servers})
         complaints = [*_played(case, scene), *contradictions(lab)]
         lab.reload(INNOCENTS)
-    return [*complaints, *harm(watch, case.others_wait), *aftermath(lab, before)]
+    return [*complaints, *harm(watch), *aftermath(lab, before)]
 
 
 def _alone(case: Case, directory: Path) -> list[Complaint]:

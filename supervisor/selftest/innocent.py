@@ -88,11 +88,11 @@ class Innocent:
         return json.loads(line)
 
 
-def harm(watch: Watch, prompt: float) -> list[Complaint]:
-    """What an innocent server's callers suffered, who should be answered within `prompt` seconds."""
+def harm(watch: Watch) -> list[Complaint]:
+    """What an innocent server's callers suffered, who should be answered promptly."""
     if watch.failure is not None:
         return [Complaint(Promise.NO_HARM, f"the innocent server did not answer: {watch.failure}")]
-    bound = prompt * watch.slowdown
+    bound = PROMPT * watch.slowdown
     slow = [took for took in watch.times if took > bound]
     if not slow:
         return []

@@ -21,6 +21,7 @@ from supervisor.core.catalog import (
     Shelf,
     array,
     build,
+    done,
     parse_tool,
     parse_tools,
 )
@@ -32,12 +33,12 @@ def definition(name: str, **fields: Any) -> bytes:
 
 
 def shelf(server: str, *tools: str, prefix: str | None = None, only: tuple[str, ...] | None = None) -> Shelf:
-    parsed, bad = parse_tools([definition(tool) for tool in tools])
+    parsed, bad = done(parse_tools([definition(tool) for tool in tools]))
     return Shelf(server, server if prefix is None else prefix, parsed, only, bad)
 
 
 def shelf_of(*definitions: bytes) -> Shelf:
-    parsed, bad = parse_tools(definitions)
+    parsed, bad = done(parse_tools(definitions))
     return Shelf("s", "s", parsed, None, bad)
 
 
@@ -86,14 +87,14 @@ def test_a_definition_with_many_brackets_that_do_not_nest_is_welcome() -> None:
 
 
 def test_one_bad_tool_costs_that_tool_and_not_the_list() -> None:
-    tools, bad = parse_tools([definition("a"), b"17", definition("b"), b'{"name":"c"}'])
+    tools, bad = done(parse_tools([definition("a"), b"17", definition("b"), b'{"name":"c"}']))
 
     assert [tool.name for tool in tools] == ["a", "b"]
     assert [(entry.position, entry.name) for entry in bad] == [(2, ""), (4, "c")]
 
 
 def test_of_a_tool_listed_twice_the_first_definition_stays_and_the_other_is_reported() -> None:
-    tools, bad = parse_tools([definition("a", title="first"), definition("a", title="second")])
+    tools, bad = done(parse_tools([definition("a", title="first"), definition("a", title="second")]))
 
     assert [json.loads(tool.raw)["title"] for tool in tools] == ["first"]
     assert [(entry.position, entry.reason) for entry in bad] == [
@@ -126,7 +127,7 @@ def test_a_server_cannot_say_whose_tool_it_is_nor_whether_it_needs_a_yes(meta: A
 
 
 def test_a_tool_that_is_only_remembered_says_so() -> None:
-    parsed, _ = parse_tools([definition("a")])
+    parsed, _ = done(parse_tools([definition("a")]))
 
     (listed,) = catalog(Shelf("s", "s", parsed, remembered=True)).listed
 

@@ -167,7 +167,6 @@ ROWS = (
         servers={BAD: fake("--tools", 10_000, "--page-size", 1000)},
         acts=(await_state("connected"), call("echo_9999")),
         checks=(outcomes("ok"),),
-        others_wait=0.5,
     ),
     Case(
         "C31",

@@ -130,7 +130,7 @@ def test_a_wait_for_a_processor_is_nobodys_fault(tmp_path: Path) -> None:
 def test_an_answer_is_late_by_the_pace_of_the_machine(took: float, slowdown: float, harmed: int) -> None:
     watch = innocent.Watch([0.001, took], slowdown=slowdown)
 
-    assert len(innocent.harm(watch, innocent.PROMPT)) == harmed
+    assert len(innocent.harm(watch)) == harmed
 
 
 def test_a_task_that_is_left_is_seen(bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

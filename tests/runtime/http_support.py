@@ -89,7 +89,7 @@ class HttpStage:
         listener = Listener(self._on_tools, lambda params: self.progress.append(msgspec.json.decode(params)))
         self.run = HttpRun(1, Remote(self.site, dialect, self.patience), self.memory, self.log, listener)
 
-    def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
+    async def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
         self.listings.append([msgspec.json.decode(definition)["name"] for definition in definitions])
 
     async def live(self) -> None:

@@ -123,7 +123,7 @@ class Stage:
         listener = Listener(self._on_tools, lambda params: self.progress.append(msgspec.json.decode(params)))
         self.run = StdioRun(1, program, host, self.log, listener)
 
-    def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
+    async def _on_tools(self, definitions: list[msgspec.Raw]) -> None:
         self.listings.append([msgspec.json.decode(definition)["name"] for definition in definitions])
 
     async def live(self) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from supervisor.core.agents import Agent
-from supervisor.core.catalog import Catalog, Shelf, build, parse_tools
+from supervisor.core.catalog import Catalog, Shelf, build, done, parse_tools
 from supervisor.core.servers import Loaded
 from supervisor.core.spec import SupervisorSettings
 from supervisor.errors import InvalidParams
@@ -37,7 +37,7 @@ class ServiceAtRest:
 
 def shelf(server: str, *tools: str) -> Shelf:
     definitions = [msgspec.json.encode({"name": tool, "inputSchema": {}}) for tool in tools]
-    good, bad = parse_tools(definitions)
+    good, bad = done(parse_tools(definitions))
     return Shelf(server, server, good, None, bad)
 
 
