@@ -20,6 +20,9 @@ from typing import Self, TypeVar
 
 SEAL = Path(__file__).with_name("seal.sh")
 SYSTEMD = Path("/lib/systemd/systemd")
+PROJECT = Path(__file__).parents[2]
+HIDDEN = ("/root", "/home", "/tmp", "/var", "/run", "/mnt")
+"""What a service in the lab cannot see: the seal has its own there, or the unit keeps out of homes."""
 PATIENCE = 30.0
 TARGETS = (
     *("sysinit", "basic", "shutdown", "umount", "local-fs", "multi-user", "network", "network-online"),
@@ -41,6 +44,8 @@ def missing() -> str | None:
         return "a sealed systemd needs root"
     if not SYSTEMD.exists():
         return "systemd is not installed"
+    if hidden := [place for place in HIDDEN if PROJECT.is_relative_to(place)]:
+        return f"a sealed systemd does not see {hidden[0]}, where this clone is; clone it to /srv, say"
     absent = [
         name for name in ("unshare", "nsenter", "setpriv", "ip", "pivot_root") if not shutil.which(name)
     ]
