@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench import call_suites, life_suites
+from bench import call_suites, harm_suite, life_suites
 from bench.environment import described, prepare
 from bench.field import Ground
 from bench.figures import Figure
@@ -30,6 +30,7 @@ SUITES: Mapping[str, Suite] = {
     "start": life_suites.start,
     "death": life_suites.death,
     "exit": life_suites.leave,
+    "harm": harm_suite.harm,
 }
 _WITH_PEERS = 3
 EPILOG = """\

@@ -1,7 +1,7 @@
 """What every contender can be told to do; the worker turns commands into these."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,6 +30,8 @@ class Fleet:
     """Where the peer listens that has them."""
     mark: str = ""
     """What tells a peer's servers from all others."""
+    beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """The entries of servers that nobody calls; only the daemon has those."""
 
     @property
     def command(self) -> list[str]:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
-Unit = Literal["seconds", "bytes", "calls/s", "count"]
+Unit = Literal["seconds", "bytes", "calls/s", "count", "times"]
 FLOOR = "floor"
 NANO = 1e-9
 
@@ -47,6 +47,8 @@ def shown(value: float, unit: Unit) -> str:
             return f"{value:,.0f}/s".replace(",", " ")
         case "count":
             return f"{value:.0f}"
+        case "times":
+            return f"{value:.2f}x"
     assert_never(unit)
 
 

@@ -86,7 +86,7 @@ class Daemon(Gateway):
     def __init__(self, program: Path, fleet: Fleet, directory: Path) -> None:
         # Several daemons run side by side, and there is one port for metrics.
         document = {
-            "mcpServers": _servers(fleet, stopGrace=fleet.stop_grace),
+            "mcpServers": {**_servers(fleet, stopGrace=fleet.stop_grace), **fleet.beside},
             "supervisor": {"http": False},
         }
         config = _written(directory, document)

@@ -26,6 +26,7 @@ class Plan:
     fleets: tuple[int, ...] = (10, 50)
     deaths: int = 30
     notices: int = 10
+    harms: int = 2
     stop_grace: float = 5.0
     with_sdk: bool = True
     """Whether the SDK takes part where each figure needs a new process: it takes a second to load."""
@@ -65,6 +66,7 @@ QUICK = Plan(
     fleets=(10,),
     deaths=8,
     notices=4,
+    harms=1,
     stop_grace=1.0,
     with_sdk=False,
 )

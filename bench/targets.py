@@ -9,7 +9,9 @@ from typing import Literal, assert_never
 
 from bench.field import BEFORE_DAEMON
 from bench.figures import Figure
+from bench.harm_suite import title
 from bench.peers import PEERS
+from bench.pest_server import HABITS
 
 Kind = Literal[
     "times the floor at most",
@@ -28,6 +30,7 @@ class Target:
     bound: float
 
 
+HARMLESS = 1.2
 TARGETS = (
     Target("sequential p50", "times the floor at most", 1.8),
     Target("sequential p50", "of the sdk at most", 1.0),
@@ -47,6 +50,7 @@ TARGETS = (
     Target("exit with 10 stubborn servers, grace 5 s", "at most", 6.0),
     Target("servers left after that", "at most", 0.0),
     Target("servers left after kill -9 of the holder", "at most", 0.0),
+    *(Target(title(habit), "at most", HARMLESS) for habit in HABITS),
 )
 
 

@@ -16,7 +16,7 @@ class Worker(Owned):
     """One contender's process; its servers end with their pipes."""
 
     def __init__(self, name: str, fleet: Fleet) -> None:
-        self.name = name
+        self.name, self.fleet = name, fleet
         self._received = b""
         python = str(TOOLS_PYTHON) if name == "sdk" else sys.executable
         command = [python, "-m", "bench.worker", name, json.dumps(asdict(fleet))]

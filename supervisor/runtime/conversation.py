@@ -147,11 +147,12 @@ class Conversation:
     def mark(self, what: str) -> None:
         self.timeline.append((what, time.time()))
 
-    def _on_stderr(self, chunk: bytes) -> None:
+    def _on_stderr(self, chunk: bytes) -> bool:
         lines = self._log.feed(chunk, now=time.time())
         if logger.isEnabledFor(logging.DEBUG):
             for line in lines:
                 logger.debug("%s: stderr: %s", self._server, line.text, extra=about(self._server))
+        return True
 
     def _on_stdout_end(self) -> None:
         self._stdout_ended.set()

@@ -8,40 +8,74 @@ import asyncio
 import contextlib
 import os
 import sys
+import time
 from collections.abc import AsyncGenerator, Callable
 from typing import cast
 
 import anyio
 
+from supervisor.core.pace import Pace
 from supervisor.runtime.outlet import Outlet
 from supervisor.runtime.process import Pipes
 
 _MUCH = 64 * 1024
 """Bytes in one piece after which others come first."""
+_MOUTHFUL = 8 * 1024
+"""Bytes that are looked at without a break."""
+
+Heard = Callable[[bytes], bool]
+"""Takes a chunk, and tells whether there was anything in it that nobody asked for."""
 
 
 class _Reader(asyncio.Protocol):
-    def __init__(self, on_chunk: Callable[[bytes], None], on_end: Callable[[], None]) -> None:
+    """One pipe of a child. What answers somebody is taken as it comes, what nobody asked for at a pace."""
+
+    def __init__(self, on_chunk: Heard, on_end: Callable[[], None]) -> None:
         self._on_chunk, self._on_end = on_chunk, on_end
         self.closed = anyio.Event()
+        self._idle_talk = False
+        """Whether the last chunk had something in it that nobody asked for."""
+        self._pace = Pace()
+        self._unheard = b""
+        """What was read and has to wait; nothing is read meanwhile."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        self._on_chunk(data)
-        if len(data) >= _MUCH:
-            self._rest()
+        if self._idle_talk or len(data) > _MOUTHFUL:
+            self._take(data)
+        else:
+            self._idle_talk = self._on_chunk(data)
 
-    def _rest(self) -> None:
-        """Take no more in this turn: uvloop would read on for as long as the child has something to say."""
+    def _take(self, data: bytes) -> None:
+        """Take a large chunk, or one of a child that may go on talking, piece by piece."""
+        for end in range(_MOUTHFUL, len(data) + _MOUTHFUL, _MOUTHFUL):
+            began = time.perf_counter()
+            self._idle_talk = self._on_chunk(data[end - _MOUTHFUL : end])
+            if self._idle_talk:
+                now = time.perf_counter()
+                if rest := self._pace.rest(now - began, now):
+                    self._unheard = data[end:]
+                    self._pause(rest)
+                    return
+        if len(data) >= _MUCH:
+            # uvloop would read on for as long as the child has something to say.
+            self._pause(0)
+
+    def _pause(self, seconds: float) -> None:
+        """Take no more for a while; what the child says meanwhile stays in its pipe, which holds it up."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._go_on)
+            asyncio.get_running_loop().call_later(seconds, self._go_on)
 
     def _go_on(self) -> None:
-        if not self._transport.is_closing():
-            self._transport.resume_reading()
+        if self._transport.is_closing():
+            return
+        data, self._unheard = self._unheard, b""
+        self._transport.resume_reading()
+        if data:
+            self._take(data)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self.closed.set()
@@ -85,8 +119,8 @@ class ChildInput:
 async def connected(
     pipes: Pipes,
     *,
-    on_stdout: Callable[[bytes], None],
-    on_stderr: Callable[[bytes], None],
+    on_stdout: Heard,
+    on_stderr: Heard,
     on_stdout_end: Callable[[], None],
     on_stdin_end: Callable[[], None],
     untaken: int = sys.maxsize,

@@ -145,6 +145,8 @@ class PipeWire:
         self._waiting: dict[int, Waiting] = {}
         self._forgotten: deque[int] = deque(maxlen=_FORGOTTEN)
         self._number = 0
+        self._idle_talk = False
+        """Whether the chunk at hand had something in it that nobody asked for."""
         self._lost: End | None = None
         self.alive = True
         """Whether the server can still be asked."""
@@ -205,8 +207,8 @@ class PipeWire:
         for each in waiting.values():
             each.lost(end)
 
-    def feed(self, chunk: bytes) -> None:
-        """Take what the server wrote."""
+    def feed(self, chunk: bytes) -> bool:
+        """Take what the server wrote; tells whether there was anything in it that nobody asked for."""
         if not self.heard_at:
             self._on_first_word()
         self.heard_at = time.monotonic()
@@ -215,6 +217,8 @@ class PipeWire:
             self._receive(chunk)  # one whole line, as most chunks are
         else:
             self._take_apart(chunk)
+        idle, self._idle_talk = self._idle_talk, False
+        return idle
 
     def _take_apart(self, chunk: bytes) -> None:
         try:
@@ -239,8 +243,9 @@ class PipeWire:
         except (msgspec.DecodeError, RecursionError):
             message = read_message(line)
         if message is None:
-            self._on_noise(line.rstrip(b"\n"))
+            self._noise(line)
         elif message.method is not None:
+            self._idle_talk = True
             self._on_message(message)
         elif type(message.id) is int and (waiting := self._waiting.pop(message.id, None)) is not None:
             if message.result and line.isascii():
@@ -248,7 +253,11 @@ class PipeWire:
             else:
                 deliver(line, message, waiting)
         elif message.id not in self._forgotten:
-            self._on_noise(line.rstrip(b"\n"))
+            self._noise(line)
+
+    def _noise(self, line: bytes) -> None:
+        self._idle_talk = True
+        self._on_noise(line.rstrip(b"\n"))
 
     def _not_sent(self, number: int) -> NotSent:
         """Why a request could not be written, which nobody waits for any more."""

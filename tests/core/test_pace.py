@@ -1,0 +1,41 @@
+"""A source that talks without end gets a tenth of our time; one that talks now and then is never held up."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from supervisor.core.pace import CREDIT, LEAST, SHARE, Pace
+
+SHORT = CREDIT / (SHARE - 1)
+"""What may be heard before a rest is due."""
+
+
+def test_what_is_said_now_and_then_costs_no_rest() -> None:
+    pace = Pace()
+
+    assert [pace.rest(SHORT, now=100.0 + number) for number in range(10)] == [0.0] * 10
+
+
+def test_what_goes_on_after_that_is_rested_for() -> None:
+    pace = Pace()
+    pace.rest(SHORT, now=100.0)
+
+    assert pace.rest(0.002, now=100.002) == pytest.approx(0.002 * (SHARE - 1))
+
+
+def test_a_rest_that_is_not_worth_a_timer_is_saved_up() -> None:
+    pace, word = Pace(), LEAST / SHARE
+    pace.rest(SHORT, now=100.0)
+    rests = [pace.rest(word, now=100.0 + number * word) for number in (1, 2)]
+
+    assert rests == [0.0, pytest.approx(2 * (SHARE - 1) * word)]
+
+
+@given(st.lists(st.floats(1e-6, 1e-2), min_size=50, max_size=50))
+def test_whatever_it_says_it_gets_no_more_than_its_share(words: list[float]) -> None:
+    pace, now = Pace(), 1000.0
+    for took in words:
+        now += took
+        now += pace.rest(took, now)
+
+    assert sum(words) <= (now - 1000.0 + CREDIT + LEAST) / SHARE * 1.001

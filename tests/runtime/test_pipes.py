@@ -1,0 +1,90 @@
+"""What a child writes arrives whole and in order; what nobody asked for comes at a pace."""
+
+import os
+import threading
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from supervisor.runtime.pipes import Heard, connected
+from supervisor.runtime.process import Pipes
+from tests.runtime.support import LOOPS, PATIENCE
+
+pytestmark = [pytest.mark.usefixtures("nothing_left"), LOOPS]
+
+MUCH = bytes(range(256)) * 2000
+
+
+@asynccontextmanager
+async def child_that_says(what: bytes, heard: Heard) -> AsyncGenerator[anyio.Event]:
+    """Pipes whose other ends are ours; a thread writes to standard output and closes it."""
+    theirs, ours = zip(*(os.pipe() for _ in range(3)), strict=True)
+    ended = anyio.Event()
+    talk = threading.Thread(target=_say, args=(ours[1], what))
+    async with connected(
+        Pipes(stdin=ours[0], stdout=theirs[1], stderr=theirs[2]),
+        on_stdout=heard,
+        on_stderr=lambda _: False,
+        on_stdout_end=ended.set,
+        on_stdin_end=lambda: None,
+    ):
+        talk.start()
+        with anyio.fail_after(PATIENCE):
+            yield ended
+    talk.join(PATIENCE)
+    os.close(theirs[0])
+    os.close(ours[2])
+
+
+def _say(descriptor: int, what: bytes) -> None:
+    view = memoryview(what)
+    while view:
+        view = view[os.write(descriptor, view) :]
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("idle", [True, False])
+async def test_everything_arrives_in_order(*, idle: bool) -> None:
+    chunks: list[bytes] = []
+
+    def heard(chunk: bytes) -> bool:
+        chunks.append(chunk)
+        return idle
+
+    async with child_that_says(MUCH, heard) as ended:
+        await ended.wait()
+
+    assert b"".join(chunks) == MUCH
+
+
+async def test_others_have_a_turn_after_each_piece_that_nobody_asked_for() -> None:
+    turns: list[int] = []
+    number = 0
+
+    def heard(_chunk: bytes) -> bool:
+        turns.append(number)
+        _work(0.004)
+        return True
+
+    async def other() -> None:
+        nonlocal number
+        while True:
+            await anyio.lowlevel.checkpoint()
+            number += 1
+
+    async with anyio.create_task_group() as tg:
+        tg.start_soon(other)
+        async with child_that_says(MUCH[: 20 * 8192], heard) as ended:
+            await ended.wait()
+        tg.cancel_scope.cancel()
+
+    assert len(set(turns)) == len(turns)
+
+
+def _work(seconds: float) -> None:
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        pass
