@@ -91,6 +91,10 @@ class TooLarge(SupervisorError):
     code = -32009
 
 
+class BadAnswer(SupervisorError):
+    """A server answered, and what it said cannot be passed on."""
+
+
 class BadConfig(SupervisorError):
     code = -32010
     exit_status = BAD_CONFIG

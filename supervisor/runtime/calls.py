@@ -134,6 +134,14 @@ class Call(msgspec.Struct, eq=False):
         self._end(Outcome.REJECTED if code in _REJECTED else Outcome.TOOL_ERROR)
         self._reply.fault(error)
 
+    def unusable(self, problem: SupervisorError) -> None:
+        # It may well have run: what it said is lost on the way to who asked.
+        outcome = Outcome(problem.data.get("outcome", Outcome.UNKNOWN))
+        sentence = f"cannot tell how {self.request.name} ended: {problem}"
+        if outcome is Outcome.REJECTED:
+            sentence = f"cannot call {self.request.name}: {problem}"
+        self.fail(type(problem)(sentence, **self._desk.account(outcome)))
+
     def lost(self, end: End) -> None:
         data = self._desk.account(Outcome.UNKNOWN)
         data["exit"] = {"code": end.code, "signal": end.signal, "reason": end.detail, "at": time.time()}

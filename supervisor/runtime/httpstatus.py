@@ -11,7 +11,7 @@ import msgspec
 
 from supervisor.core.framing import TooLong
 from supervisor.core.jsonrpc import read_message
-from supervisor.errors import INTERNAL_ERROR, INVALID_REQUEST
+from supervisor.errors import BadAnswer, InvalidRequest, Outcome, SupervisorError
 from supervisor.runtime.httpdoor import CutOff, Reply
 from supervisor.runtime.wire import NotSent
 
@@ -24,12 +24,26 @@ _GATEWAY = (HTTPStatus.BAD_GATEWAY, HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.G
 class Refusal(Exception):
     """The server answered with an error."""
 
-    def __init__(self, error: msgspec.Raw, status: int) -> None:
+    def __init__(self, status: int, error: msgspec.Raw) -> None:
         super().__init__(f"refused with HTTP {status}")
         self.error, self.status = error, status
 
 
-class SessionGone(Refusal):
+class BareRefusal(Refusal):
+    """The server answered with a status that says no, and with no error in the words of JSON-RPC."""
+
+    def __init__(self, status: int, line: str) -> None:
+        super().__init__(status, msgspec.Raw(b""))
+        sentence = f"the server answered {line}"
+        # What it calls our fault it has refused; with a fault of its own it may have run all the same.
+        self.problem: SupervisorError = (
+            InvalidRequest(sentence, outcome=Outcome.REJECTED)
+            if status < HTTPStatus.INTERNAL_SERVER_ERROR
+            else BadAnswer(sentence, outcome=Outcome.UNKNOWN)
+        )
+
+
+class SessionGone(BareRefusal):
     """The server does not know our session any more; it has not looked at the request."""
 
 
@@ -43,11 +57,6 @@ class Paused(NotSent):
     def __init__(self, detail: str, retry_after: float) -> None:
         super().__init__(detail, retry_after)
         self.seconds = retry_after
-
-
-def error_object(code: int, message: str) -> msgspec.Raw:
-    """An error in the words of JSON-RPC."""
-    return msgspec.Raw(msgspec.json.encode({"code": code, "message": message}))
 
 
 async def failure(reply: Reply, method: str, *, in_session: bool) -> Exception:
@@ -74,13 +83,12 @@ def _refusal(reply: Reply, body: bytes, *, in_session: bool) -> Exception:
     message = read_message(body)
     error = message.error if message is not None else b""
     if in_session and _forgot_the_session(reply.status, body):
-        return SessionGone(error_object(INVALID_REQUEST, "cannot find the session"), reply.status)
+        return SessionGone(reply.status, f"{reply.line}: it has forgotten the session")
     if error:
-        return Refusal(msgspec.Raw(error), reply.status)
+        return Refusal(reply.status, msgspec.Raw(error))
     if reply.status in _GATEWAY:
         return CutOff(f"was cut off by {reply.line}")
-    code = INVALID_REQUEST if reply.status < HTTPStatus.INTERNAL_SERVER_ERROR else INTERNAL_ERROR
-    return Refusal(error_object(code, f"cannot be served: the server answered {reply.line}"), reply.status)
+    return BareRefusal(reply.status, reply.line)
 
 
 def _forgot_the_session(status: int, body: bytes) -> bool:

@@ -15,7 +15,7 @@ from supervisor.core import eras, routing
 from supervisor.core.jsonrpc import Message, read_fault
 from supervisor.core.phases import End
 from supervisor.core.ringlog import RingLog
-from supervisor.errors import METHOD_NOT_FOUND
+from supervisor.errors import METHOD_NOT_FOUND, SupervisorError
 from supervisor.logs import about
 from supervisor.runtime.conversation import Dialect, Listener, follow_changes
 from supervisor.runtime.httpdoor import CutOff
@@ -57,6 +57,10 @@ class _Question:
 
     def refused(self, error: msgspec.Raw) -> None:
         self.code = read_fault(error).code
+        self._end("refused")
+
+    def unusable(self, problem: SupervisorError) -> None:
+        self.code = problem.code
         self._end("refused")
 
     def lost(self, end: End) -> None:  # noqa: ARG002 - the wire tells why

@@ -9,6 +9,7 @@ give a server up is its owner's.
 import contextlib
 import functools
 import logging
+import operator
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -22,10 +23,10 @@ from supervisor.core.framing import TooLong
 from supervisor.core.jsonrpc import Message, notification_line, read_fault, read_message
 from supervisor.core.letterhead import Letterhead
 from supervisor.core.phases import End
-from supervisor.errors import TooLarge
+from supervisor.errors import SupervisorError, TooLarge
 from supervisor.runtime.httpdoor import CutOff, Door, Unreachable
 from supervisor.runtime.httpmail import Letter, Mail, NotResumed
-from supervisor.runtime.httpstatus import Denied, Paused, Refusal, SessionGone, error_object
+from supervisor.runtime.httpstatus import BareRefusal, Denied, Paused, Refusal, SessionGone
 from supervisor.runtime.wire import NotSent, Waiting, deliver
 
 logger = logging.getLogger(__name__)
@@ -211,11 +212,13 @@ class HttpWire:
         with asked.scope:
             try:
                 await self._see_through(mail, asked.letter)
+            except BareRefusal as exc:
+                self._cannot_use(asked, exc.problem)
             except Refusal as exc:
-                self._refuse(asked, exc.error)
+                self._heed(asked, exc.error)
+                self._finish(asked, operator.methodcaller("refused", exc.error))
             except TooLong as exc:
-                sentence = f"cannot relay the answer: {exc} (maxLineBytes)"
-                self._refuse(asked, error_object(TooLarge.code, sentence))
+                self._cannot_use(asked, TooLarge(f"{exc} (maxLineBytes)"))
             except NotSent as exc:
                 self._note(exc)
                 self._finish(asked, functools.partial(_tell_not_sent, exc))
@@ -309,9 +312,8 @@ class HttpWire:
         if self._take(asked.letter.number) is not None:
             tell(asked.waiting)
 
-    def _refuse(self, asked: _Asked, error: msgspec.Raw) -> None:
-        self._heed(asked, error)
-        self._finish(asked, lambda waiting: waiting.refused(error))
+    def _cannot_use(self, asked: _Asked, problem: SupervisorError) -> None:
+        self._finish(asked, lambda waiting: waiting.unusable(problem))
 
     def _break_off(self, asked: _Asked, end: End) -> None:
         if not asked.letter.answered:

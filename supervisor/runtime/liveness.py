@@ -14,6 +14,7 @@ import msgspec
 
 from supervisor.core.liveness import Alive, Ask, Dead, Evidence, judge, next_look
 from supervisor.core.phases import End
+from supervisor.errors import SupervisorError
 from supervisor.runtime.pulse import Pulse
 from supervisor.runtime.wire import NotSent, Waiting
 
@@ -162,6 +163,9 @@ class _Probe:
         self._on_answer()
 
     def refused(self, error: msgspec.Raw) -> None:  # noqa: ARG002 - who refuses is there
+        self._on_answer()
+
+    def unusable(self, problem: SupervisorError) -> None:  # noqa: ARG002 - who speaks is there
         self._on_answer()
 
     def lost(self, end: End) -> None:  # noqa: ARG002 - the wire tells why

@@ -18,7 +18,7 @@ from supervisor.core import eras
 from supervisor.core.eras import Greeting, Protocol
 from supervisor.core.jsonrpc import Fault, Message, error_line, read_fault, result_line
 from supervisor.core.phases import End
-from supervisor.errors import METHOD_NOT_FOUND
+from supervisor.errors import METHOD_NOT_FOUND, SupervisorError
 from supervisor.runtime.wire import NotSent, Waiting, Wire
 
 logger = logging.getLogger(__name__)
@@ -59,6 +59,10 @@ class _Ask:
 
     def refused(self, error: msgspec.Raw) -> None:
         self._error = Refused(read_fault(error))
+        self.done.set()
+
+    def unusable(self, problem: SupervisorError) -> None:
+        self._error = Refused(Fault(code=problem.code, message=str(problem)))
         self.done.set()
 
     def lost(self, end: End) -> None:

@@ -22,11 +22,11 @@ from supervisor.core.jsonrpc import (
     request_line,
 )
 from supervisor.core.phases import End
+from supervisor.errors import BadAnswer, SupervisorError
 from supervisor.runtime.outlet import gathered
 
-_NEITHER = msgspec.Raw(b'{"code":-32603,"message":"the server answered with neither result nor error"}')
-
-_NOT_UTF8 = msgspec.Raw(b'{"code":-32603,"message":"the server answered with bytes that are not UTF-8"}')
+_NEITHER = "the server answered with neither result nor error"
+_NOT_UTF8 = "the server answered with bytes that are not UTF-8"
 _HEAD = b'{"jsonrpc":"2.0","id":'
 _CALL = b',"method":"tools/call","params":{"name":'
 _UNREAD_ANSWERS = 256 * 1024
@@ -45,6 +45,10 @@ class Waiting(Protocol):
     def answered(self, result: msgspec.Raw) -> None: ...
 
     def refused(self, error: msgspec.Raw) -> None: ...
+
+    def unusable(self, problem: SupervisorError) -> None:
+        """There was an answer, and it cannot be passed on."""
+        ...
 
     def lost(self, end: End) -> None: ...
 
@@ -272,11 +276,13 @@ class PipeWire:
 def deliver(line: bytes, message: Message, waiting: Waiting) -> None:
     """Hand an answer, which came in this line, to whoever waits for it."""
     if not line.isascii() and not _is_text(line):
-        waiting.refused(_NOT_UTF8)
+        waiting.unusable(BadAnswer(_NOT_UTF8))
     elif message.result:
         waiting.answered(message.result)
+    elif message.error:
+        waiting.refused(message.error)
     else:
-        waiting.refused(message.error or _NEITHER)
+        waiting.unusable(BadAnswer(_NEITHER))
 
 
 def one_line(text: bytes) -> bytes:

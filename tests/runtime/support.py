@@ -16,6 +16,7 @@ import pytest
 
 from supervisor.core.phases import End, Event, Lost, Opened
 from supervisor.core.ringlog import RingLog
+from supervisor.errors import SupervisorError
 from supervisor.runtime import proctable
 from supervisor.runtime.conversation import Dialect, Listener
 from supervisor.runtime.process import Command
@@ -172,7 +173,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.done = anyio.Event()
-        self.told: list[msgspec.Raw | End | NotSent] = []
+        self.told: list[msgspec.Raw | End | NotSent | SupervisorError] = []
 
     def answered(self, result: msgspec.Raw) -> None:
         self._note(result)
@@ -180,13 +181,16 @@ class Asked:
     def refused(self, error: msgspec.Raw) -> None:
         self._note(error)
 
+    def unusable(self, problem: SupervisorError) -> None:
+        self._note(problem)
+
     def lost(self, end: End) -> None:
         self._note(end)
 
     def not_sent(self, detail: str, retry_after: float | None = None) -> None:
         self._note(NotSent(detail, retry_after))
 
-    def _note(self, what: msgspec.Raw | End | NotSent) -> None:
+    def _note(self, what: msgspec.Raw | End | NotSent | SupervisorError) -> None:
         self.told.append(what)
         self.done.set()
 

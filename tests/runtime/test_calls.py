@@ -11,7 +11,9 @@ from trio.testing import MockClock
 
 from supervisor.core.phases import End
 from supervisor.errors import (
+    BadAnswer,
     Cancelled,
+    InvalidRequest,
     Outcome,
     ServerDied,
     ServerUnavailable,
@@ -213,6 +215,29 @@ def test_a_cancelled_call_is_cancelled_at_the_server(ends: Ends) -> None:
     assert isinstance(error, Cancelled)
     assert sent.written[-1]["params"] == {"requestId": 1, "reason": "the client disconnected"}
     assert ends.outcomes == [Outcome.CANCELLED]
+
+
+@pytest.mark.parametrize(
+    ("problem", "outcome", "sentence"),
+    [
+        (BadAnswer("it is not UTF-8"), Outcome.UNKNOWN, "cannot tell how files_read ended: it is not UTF-8"),
+        (
+            InvalidRequest("HTTP 418", outcome=Outcome.REJECTED),
+            Outcome.REJECTED,
+            "cannot call files_read: HTTP 418",
+        ),
+    ],
+)
+def test_an_answer_that_cannot_be_passed_on_ends_the_call_with_an_account(
+    ends: Ends, problem: SupervisorError, outcome: Outcome, sentence: str
+) -> None:
+    Sent(ends).call.unusable(problem)
+
+    (error,) = ends.heard
+    assert isinstance(error, type(problem))
+    assert str(error) == sentence
+    assert error.data == {"server": "files", "outcome": outcome}
+    assert ends.outcomes == [outcome]
 
 
 # Once and no more.

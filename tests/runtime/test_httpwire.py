@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from supervisor.core.phases import End
+from supervisor.errors import SupervisorError
 from supervisor.runtime.httpdoor import Patience, Site
 from supervisor.runtime.wire import NotSent
 from tests.runtime.http_support import HttpStage, opened_at, serving, sockets
@@ -32,6 +33,8 @@ def told(asked: Asked) -> str:
             return f"lost: {detail}"
         case NotSent():
             return f"not sent: {what}"
+        case SupervisorError(code=code):
+            return f"unusable: {code}"
         case msgspec.Raw():
             answer = msgspec.json.decode(what)
             return f"refused: {answer['code']}" if "code" in answer else f"answered: {asked.text}"
@@ -104,18 +107,18 @@ MEETS = [
     pytest.param("end_early", "lost: ended its answer without an answer", id="the stream ends early"),
     pytest.param("html", "lost: answered HTTP 200 OK with text/html", id="a web page"),
     pytest.param("no_content", "lost: answered HTTP 202 Accepted with nothing", id="no answer"),
-    pytest.param("status:500", "refused: -32603", id="an error of the server"),
-    pytest.param("status:418", "refused: -32600", id="an error of ours"),
-    pytest.param("status:403", "refused: -32600", id="a tool that is forbidden"),
+    pytest.param("status:500", "unusable: -32603", id="an error of the server"),
+    pytest.param("status:418", "unusable: -32600", id="an error of ours"),
+    pytest.param("status:403", "unusable: -32600", id="a tool that is forbidden"),
     pytest.param("status:299", "lost: answered HTTP 299 with nothing", id="a status nobody knows"),
     pytest.param("status:502", "lost: was cut off by HTTP 502 Bad Gateway", id="a gateway"),
     pytest.param("status:503", "lost: was cut off by HTTP 503 Service Unavailable", id="no service"),
-    pytest.param("huge_error:400", "refused: -32600", id="an error with a huge page"),
+    pytest.param("huge_error:400", "unusable: -32600", id="an error with a huge page"),
     pytest.param("rpc_error:400,-32602", "refused: -32602", id="a refusal of the server's own"),
     pytest.param("rpc_error:400,-32020", "refused: -32020", id="headers by an old schema"),
-    pytest.param("huge_event:2000000", "refused: -32009", id="H11 a huge event"),
-    pytest.param("huge_body:2000000", "refused: -32009", id="a huge body"),
-    pytest.param("bomb:50000000", "refused: -32009", id="H15 a gzip bomb"),
+    pytest.param("huge_event:2000000", "unusable: -32009", id="H11 a huge event"),
+    pytest.param("huge_body:2000000", "unusable: -32009", id="a huge body"),
+    pytest.param("bomb:50000000", "unusable: -32009", id="H15 a gzip bomb"),
     pytest.param("damaged", "lost: broke the connection off", id="damaged gzip"),
     pytest.param("packed:br", "lost: packed its answer as br", id="an encoding that was not offered"),
     pytest.param("packed:gzip", "answered: ok", id="gzip"),
@@ -281,7 +284,7 @@ async def test_a_call_that_meets_a_lost_session_twice_is_refused(
         async with opened_at(served) as stage:
             asked = await stage.call("echo")
 
-            assert told(asked) == "refused: -32600"
+            assert told(asked) == "unusable: -32600"
             assert len(served.heard("initialize")) == 2
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from supervisor.core.framing import Framing
 from supervisor.core.jsonrpc import Message
 from supervisor.core.phases import End
+from supervisor.errors import SupervisorError
 from supervisor.runtime.wire import NotSent, PipeWire
 
 LIMIT = 1000
@@ -28,6 +29,9 @@ class Asker:
 
     def refused(self, error: msgspec.Raw) -> None:
         self.told.append(("refused", msgspec.json.decode(error)["code"]))
+
+    def unusable(self, problem: SupervisorError) -> None:
+        self.told.append(("unusable", str(problem)))
 
     def lost(self, end: End) -> None:
         self.told.append(("lost", end))
@@ -122,8 +126,11 @@ def test_it_does_not_matter_where_a_stream_is_cut(cuts: list[int], framing: Fram
         (b'{"id":1,"result":null}', ("answered", None)),
         (b'{"id":1,"error":{"code":-5,"message":"no"}}', ("refused", -5)),
         (b'{"id":1,"result":{},"error":{"code":-5}}', ("answered", {})),
-        (b'{"id":1}', ("refused", -32603)),
-        (b'{"id":1,"result":{"text":"\xff"}}', ("refused", -32603)),
+        (b'{"id":1}', ("unusable", "the server answered with neither result nor error")),
+        (
+            b'{"id":1,"result":{"text":"\xff"}}',
+            ("unusable", "the server answered with bytes that are not UTF-8"),
+        ),
     ],
 )
 def test_an_answer_is_told_as_what_it_is(server: Server, answer: bytes, told: tuple[str, Any]) -> None:
