@@ -18,6 +18,8 @@ UNSUPPORTED_VERSION = -32022
 Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
 
 _PREFIX = "io.modelcontextprotocol/"
+CAPABILITIES = f"{_PREFIX}clientCapabilities"
+"""Under which every modern request says what its client can do."""
 
 
 class Greeting(msgspec.Struct):
@@ -42,7 +44,7 @@ def identity_stamp(client_info: Mapping[str, str]) -> bytes:
     meta: dict[str, Any] = {
         f"{_PREFIX}protocolVersion": MODERN,
         f"{_PREFIX}clientInfo": client_info,
-        f"{_PREFIX}clientCapabilities": {},
+        CAPABILITIES: {},
     }
     return msgspec.json.encode(meta)[1:-1]
 

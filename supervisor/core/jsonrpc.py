@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from supervisor.core.surrogates import without_halves
 from supervisor.errors import INVALID_REQUEST, PARSE_ERROR
 
 NO_RAW = msgspec.Raw(b"")
@@ -42,7 +43,8 @@ class Fault(msgspec.Struct, gc=False):
 decode_message = msgspec.json.Decoder(Message).decode
 """The message in a line, for whoever handles the errors of `msgspec` himself."""
 _ID = re.compile(rb'"id"\s*:\s*(\d{1,15})')
-_DEEP = msgspec.Raw(b'{"code":-32603,"message":"the server\'s answer nests too deep to be read"}')
+TOO_DEEP = msgspec.Raw(b"")
+"""Stands for the error of an answer that nests too deep to be read."""
 _fault = msgspec.json.Decoder(Fault)
 
 
@@ -51,15 +53,24 @@ def read_message(line: bytes) -> Message | None:
     try:
         return decode_message(line)
     except msgspec.DecodeError:
-        return None
+        return _mended(line)
     except RecursionError:
         return _too_deep(line)
+
+
+def _mended(line: bytes) -> Message | None:
+    """The message in a line with half a character in it, as a text has that was cut in the middle of one."""
+    whole = without_halves(line)
+    try:
+        return None if whole == line else decode_message(whole)
+    except (msgspec.DecodeError, RecursionError):
+        return None
 
 
 def _too_deep(line: bytes) -> Message | None:
     """An answer that nests too deep to be read is an error for whoever waits for it."""
     found = _ID.search(line, 0, 100) or _ID.search(line, max(len(line) - 100, 0))
-    return None if found is None else Message(id=int(found[1]), error=_DEEP)
+    return None if found is None else Message(id=int(found[1]), error=TOO_DEEP)
 
 
 def read_fault(error: bytes | msgspec.Raw) -> Fault:

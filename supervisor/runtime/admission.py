@@ -2,20 +2,22 @@
 
 A call is sent at once when the server is ready and has room. Otherwise it waits, in a bounded queue: while
 the server is busy, and while it starts, wakes or backs off. Waiting clients take turns, so one that floods
-the desk delays the others by one call and not by its queue.
+the desk delays the others by one call and not by its queue, and when the queue is full it gives way to them.
 """
 
 import logging
 import math
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import anyio
 import msgspec
 
 from supervisor.core.counters import UNKNOWN, CallTally
+from supervisor.core.eras import CAPABILITIES
 from supervisor.core.latency import Latencies
+from supervisor.core.turns import Turns
 from supervisor.errors import Busy, Outcome, ServerUnavailable, SupervisorError
 from supervisor.logs import about
 from supervisor.runtime.calls import Call, Deadlines
@@ -38,48 +40,6 @@ class Terms:
     max_queue: int = 256
 
 
-class Turns:
-    """Waiting calls, one queue per client, served in turn."""
-
-    def __init__(self) -> None:
-        self._queues: OrderedDict[Hashable, deque[Call]] = OrderedDict()
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Call]:
-        return (call for queue in self._queues.values() for call in queue)
-
-    def add(self, call: Call) -> None:
-        self._queues.setdefault(call.client, deque()).append(call)
-        self.count += 1
-
-    def take(self) -> Call:
-        """The next call, of the client whose turn it is."""
-        client, queue = self._queues.popitem(last=False)
-        call = queue.popleft()
-        if queue:
-            self._queues[client] = queue
-        self.count -= 1
-        return call
-
-    def remove(self, call: Call) -> bool:
-        """Take a call out wherever it stands; tells whether it was there."""
-        queue = self._queues.get(call.client)
-        if queue is None or call not in queue:
-            return False
-        queue.remove(call)
-        self.count -= 1
-        if not queue:
-            del self._queues[call.client]
-        return True
-
-    def clear(self) -> list[Call]:
-        """Take out everything."""
-        calls = list(self)
-        self._queues.clear()
-        self.count = 0
-        return calls
-
-
 class ServerDesk:
     """Every call to one server."""
 
@@ -91,13 +51,13 @@ class ServerDesk:
         *,
         max_result_bytes: int,
         account: Callable[[Outcome], dict[str, object]],
-        resolve: Callable[[Call], bytes],
+        resolve: Callable[[Call], bytes | None],
         tally: CallTally | None = None,
     ) -> None:
         self.server, self.terms, self.max_result_bytes = server, terms, max_result_bytes
         self._account = account
         self._resolve = resolve
-        """Finds the tool of a call that came before its server had listed it."""
+        """Finds the tool of a call that came before it was listed; None: another desk has the call now."""
         self._tally = CallTally() if tally is None else tally
         """What is counted beyond the life of this desk."""
         self.outcomes: Counter[str] = Counter()
@@ -111,7 +71,7 @@ class ServerDesk:
         """That, as it stands in a call of which the client has no `_meta` of its own."""
         self._closed: Callable[[], ServerUnavailable] | None = None
         self._sent: set[Call] = set()
-        self._waiting = Turns()
+        self._waiting: Turns[Call] = Turns()
         self._tokens: dict[int, Call] = {}
         self._last_token = 0
         self._used_at = 0.0
@@ -167,17 +127,34 @@ class ServerDesk:
         """The server will not be ready: end what waits, and refuse what comes."""
         self._wire, self._closed = None, why
         for call in self._waiting.clear():
-            call.fail(why())
+            if call.tool_json or not self._is_another_servers(call):
+                call.fail(why())
+
+    def _is_another_servers(self, call: Call) -> bool:
+        """Whether a call whose tool nobody had listed is waiting elsewhere from now on."""
+        try:
+            return self._resolve(call) is None
+        except SupervisorError:
+            return False
 
     def release(self) -> list[Call]:
         """Let go of everything that waits, for another desk to adopt."""
         return self._waiting.clear()
 
+    def hand_over(self, elsewhere: Callable[[Call], bool]) -> None:
+        """Let calls go whose tool nobody had listed, and that can be sent elsewhere now."""
+        for call in [call for call in self._waiting if not call.tool_json and elsewhere(call)]:
+            self._waiting.remove(call.client, call)
+            try:
+                self._resolve(call)
+            except SupervisorError as exc:
+                call.fail(exc)
+
     def adopt(self, calls: Iterable[Call]) -> None:
         """Let calls wait here that waited for the server whose place this one takes."""
         for call in calls:
             call.move(self)
-            self._waiting.add(call)
+            self._waiting.add(call.client, call)
         if self._closed is not None:
             self.close(self._closed)
         self._pump()
@@ -212,11 +189,20 @@ class ServerDesk:
     def _queue(self, call: Call) -> None:
         if self._closed is not None:
             raise self._closed()
+        if not self._waiting.count:
+            for sent in self._sent:
+                self._waiting.serve(sent.client)
+        if self._waiting.count >= self.terms.max_queue:
+            gives_way = self._waiting.gives_way(call.client)
+            if gives_way is None:
+                raise self._busy()
+            gives_way.fail(self._busy())
+        self._waiting.add(call.client, call)
+
+    def _busy(self) -> Busy:
         most = self.terms.max_queue
-        if self._waiting.count >= most:
-            sentence = f"cannot queue more than {most} calls for server {self.server}; try again later"
-            raise Busy(sentence, **self.account(Outcome.NOT_SENT))
-        self._waiting.add(call)
+        sentence = f"cannot queue more than {most} calls for server {self.server}; try again later"
+        return Busy(sentence, **self.account(Outcome.NOT_SENT))
 
     def ended(self, call: Call, outcome: Outcome) -> None:
         """Take note of a call's end, and let the next one go."""
@@ -225,7 +211,7 @@ class ServerDesk:
         try:
             self._sent.remove(call)
         except KeyError:
-            self._waiting.remove(call)
+            self._waiting.remove(call.client, call)
         if call.client_token is not None:
             self._forget_token(call)
         took = now - call.began
@@ -274,8 +260,10 @@ class ServerDesk:
         while wire is not None and wire.alive and self._waiting.count and self._has_room():
             call = self._waiting.take()
             try:
-                call.tool_json = call.tool_json or self._resolve(call)
-                self._send(call, wire)
+                tool = call.tool_json or self._resolve(call)
+                if tool is not None:
+                    call.tool_json = tool
+                    self._send(call, wire)
             except SupervisorError as exc:
                 call.fail(exc)
 
@@ -305,8 +293,14 @@ class ServerDesk:
         return extra
 
     def _merged(self, call: Call) -> bytes:
-        """The client's `_meta` with our stamp, and with a progress token of ours for the client's."""
-        fields = _object.decode(call.request.meta) | _object.decode(b"{%s}" % self._stamp)
+        """The client's `_meta` with our stamp, and with a progress token of ours for the client's.
+
+        What a client can do is its own to say: the server's questions come back to it in the result.
+        """
+        asked = _object.decode(call.request.meta)
+        fields = asked | _object.decode(b"{%s}" % self._stamp)
+        if CAPABILITIES in fields and CAPABILITIES in asked:
+            fields[CAPABILITIES] = asked[CAPABILITIES]
         if (token := fields.get("progressToken")) is not None:
             self._last_token += 1
             call.client_token = token

@@ -111,6 +111,11 @@ class Call(msgspec.Struct, eq=False):
     _over: bool = False
 
     @property
+    def server(self) -> str:
+        """At whose desk it is."""
+        return self._desk.server
+
+    @property
     def sent(self) -> bool:
         return self.wire is not None
 
@@ -182,10 +187,7 @@ class Call(msgspec.Struct, eq=False):
         """End with this error, whose data says the outcome."""
         outcome = Outcome(error.data["outcome"])
         self._end(outcome)
-        if self.request.flatten and outcome in (Outcome.UNKNOWN, Outcome.NOT_SENT):
-            self._reply.result(results.unreachable(str(error)))
-        else:
-            self._reply.error(error)
+        tell(self.request, self._reply, error)
 
     def progressed(self, params: dict[str, msgspec.Raw]) -> None:
         """Tell the client under its own token."""
@@ -205,6 +207,14 @@ class Call(msgspec.Struct, eq=False):
         if self.wire is not None and self.wire.forget(self.number) and left:
             params = {"requestId": self.number, "reason": reason}
             self.wire.notify("notifications/cancelled", msgspec.json.encode(params))
+
+
+def tell(request: CallRequest, reply: Reply, error: SupervisorError) -> None:
+    """Say why there is no result, in the form that was asked for."""
+    if request.flatten and isinstance(error, ServerUnavailable | ServerDied):
+        reply.result(results.unreachable(str(error)))
+    else:
+        reply.error(error)
 
 
 class Deadlines:

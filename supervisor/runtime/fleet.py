@@ -322,11 +322,30 @@ class Fleet:
                 return member
         return None
 
-    def _resolve(self, call: Call) -> bytes:
-        """The tool of a call that came before its server had listed it."""
-        route = self.route(call.request.name)
+    def _resolve(self, call: Call) -> bytes | None:
+        """The tool of a call that came before it was listed; None when the call waits elsewhere from now on.
+
+        Its name does not tell whose it is before somebody lists it: `a_b_c` may be of `a` or of `a_b`.
+        """
+        try:
+            route = self.route(call.request.name)
+        except UnknownTool:
+            other = self._might_list(call.request.name)
+            if other is None or other.name == call.server:
+                raise
+            other.desk.adopt([call])
+            return None
         _check_approval(call.request, route)
+        if route.server != call.server:
+            self.members[route.server].desk.adopt([call])
+            return None
         return route.tool_json
+
+    def _place(self, member: Member) -> None:
+        """Give calls to a server that has just listed their tool, when they wait for another to do so."""
+        for other in self.members.values():
+            if other is not member and other.shelf is None and other.desk.queued:
+                other.desk.hand_over(lambda call: self.listing.find(call.request.name) is not None)
 
     # What members report.
 
@@ -340,6 +359,7 @@ class Fleet:
 
     def _tools_changed(self, member: Member, cause: str) -> None:
         self.listing.changed(f"{member.name}: {cause}")
+        self._place(member)
 
     def _log_line(self, member: Member, at: float, text: str) -> None:
         if self._bus.heard:

@@ -65,7 +65,7 @@ class Shared:
     arranging: Callable[[Shelf], Steps[object]]
     """Prepares what is on a shelf for the catalog."""
     log_line: "Callable[[Member, float, str], None]"
-    resolve: Callable[[Call], bytes]
+    resolve: Callable[[Call], bytes | None]
     counters: Counters
     max_line_bytes: int
     max_result_bytes: int

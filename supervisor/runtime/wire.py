@@ -15,6 +15,8 @@ import msgspec
 
 from supervisor.core.framing import Framing, LineFramer, TooLong, Unframed, framed, framer
 from supervisor.core.jsonrpc import (
+    NULL,
+    TOO_DEEP,
     Message,
     decode_message,
     notification_line,
@@ -26,6 +28,10 @@ from supervisor.errors import BadAnswer, SupervisorError
 from supervisor.runtime.outlet import gathered
 
 _NEITHER = "the server answered with neither result nor error"
+_TOO_DEEP = "the server's answer nests too deep to be read"
+_NO_ERROR = "the server answered with an error that is not one: "
+_SHOWN = 80
+"""Bytes of it that are shown."""
 _NOT_UTF8 = "the server answered with bytes that are not UTF-8"
 _HEAD = b'{"jsonrpc":"2.0","id":'
 _CALL = b',"method":"tools/call","params":{"name":'
@@ -279,10 +285,20 @@ def deliver(line: bytes, message: Message, waiting: Waiting) -> None:
         waiting.unusable(BadAnswer(_NOT_UTF8))
     elif message.result:
         waiting.answered(message.result)
-    elif message.error:
-        waiting.refused(message.error)
+    elif problem := _problem_of(message.error):
+        waiting.unusable(BadAnswer(problem))
     else:
-        waiting.unusable(BadAnswer(_NEITHER))
+        waiting.refused(message.error)
+
+
+def _problem_of(error: msgspec.Raw) -> str | None:
+    """Why the error of an answer cannot be passed on as one."""
+    if error is TOO_DEEP:
+        return _TOO_DEEP
+    start = bytes(memoryview(error)[:_SHOWN])
+    if start in (b"", NULL):
+        return _NEITHER
+    return None if start.startswith(b"{") else _NO_ERROR + start.decode(errors="replace")
 
 
 def one_line(text: bytes) -> bytes:

@@ -25,7 +25,7 @@ from supervisor.core.framing import LineFramer, TooLong
 from supervisor.core.jsonrpc import NULL, Invalid, Request, error_line, read_request
 from supervisor.core.spec import LimitSettings
 from supervisor.errors import Busy, Outcome, SupervisorError, TooLarge
-from supervisor.runtime.calls import Call, CallRequest
+from supervisor.runtime.calls import Call, CallRequest, tell
 from supervisor.runtime.outlet import Outlet, gathered
 from supervisor.surfaces.answers import Answer, Batch
 from supervisor.surfaces.endpoint import may_connect, peer
@@ -307,7 +307,7 @@ class Client(asyncio.Protocol):
 
     def _refuse(self, asked: CallRequest, answer: Answer, error: SupervisorError) -> None:
         self._fleet.counters.refuse(asked.name, error.data)
-        answer.error(error)
+        tell(asked, answer, error)
 
     def _cancel(self, request: Request) -> None:
         identity = bytes(read_params(CancelParams, request.params).request_id)

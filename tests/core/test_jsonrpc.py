@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from supervisor.core.jsonrpc import (
     NO_RAW,
     NULL,
+    TOO_DEEP,
     Fault,
     Invalid,
     Message,
@@ -268,13 +269,25 @@ def test_depth_counts_brackets_outside_strings(text: bytes, levels: int) -> None
     assert levels == 0 or is_deeper(text, levels - 1)
 
 
+def test_an_answer_with_half_a_character_in_it_is_read_with_a_sign_in_its_place() -> None:
+    message = read_message(rb'{"id":7,"result":"cut \ud83d"}')
+
+    assert message is not None
+    assert (message.id, bytes(message.result)) == (7, rb'"cut \ufffd"')
+
+
+@pytest.mark.parametrize("line", [rb'{"id":7,"result":"cut \ud83d"', rb'"\ud83d', rb"[\ud83d"])
+def test_what_is_broken_beside_half_a_character_is_noise(line: bytes) -> None:
+    assert read_message(line) is None
+
+
 @pytest.mark.parametrize("template", [b'{"id":7,"result":%s}', b'{"result":%s,"id":7}'])
 def test_an_answer_that_nests_too_deep_is_an_error_for_who_waits(template: bytes) -> None:
     message = read_message(template % (b"[" * 5000 + b"]" * 5000))
 
     assert message is not None
     assert message.id == 7
-    assert "too deep" in read_fault(message.error).message
+    assert message.error is TOO_DEEP
 
 
 def test_what_nests_too_deep_and_answers_nobody_is_noise() -> None:

@@ -20,10 +20,8 @@ from supervisor.errors import (
     SupervisorError,
     TimedOut,
 )
-from supervisor.runtime.admission import ServerDesk, Terms
-from supervisor.runtime.calls import Call, CallRequest, Deadlines
-from supervisor.runtime.session import Session
-from supervisor.runtime.wire import PipeWire
+from supervisor.runtime.calls import Call, CallRequest
+from tests.runtime.call_support import Ends, Sent, run_for
 
 GONE = End("killed by signal 9 (SIGKILL)", signal=9)
 
@@ -31,68 +29,6 @@ GONE = End("killed by signal 9 (SIGKILL)", signal=9)
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "trio", {"clock": MockClock(autojump_threshold=0)}
-
-
-class Ends:
-    """Where calls end: what the client hears and what the desk counts."""
-
-    def __init__(self) -> None:
-        self.heard: list[Any] = []
-        self.outcomes: list[Outcome] = []
-        self.server = "files"
-        self.max_result_bytes = 2000
-        self.cuts = 0
-        self.deadlines = Deadlines(anyio.current_time)
-
-    def result(self, raw: bytes | msgspec.Raw) -> None:
-        self.heard.append(msgspec.json.decode(raw))
-
-    def fault(self, raw: bytes | msgspec.Raw) -> None:
-        self.heard.append(msgspec.json.decode(raw))
-
-    def error(self, error: SupervisorError) -> None:
-        self.heard.append(error)
-
-    def notify(self, method: str, params: bytes) -> None:
-        self.heard.append((method, json.loads(params)))
-
-    def ended(self, call: Call, outcome: Outcome) -> None:
-        self.outcomes.append(outcome)
-        self.deadlines.discard(call)
-
-    def cut(self) -> None:
-        self.cuts += 1
-
-    def account(self, outcome: Outcome) -> dict[str, object]:
-        return {"server": self.server, "outcome": outcome}
-
-
-class Sent:
-    """A call on a wire whose other end is this object."""
-
-    closed = False
-    untaken = 0
-
-    def __init__(self, ends: Ends, *, flatten: bool = False) -> None:
-        self.written: list[dict[str, Any]] = []
-        self.noise: list[bytes] = []
-        self.wire = PipeWire(
-            framing="newline",
-            limit=100_000,
-            on_message=lambda _: None,
-            on_noise=self.noise.append,
-            on_broken=lambda _: None,
-        )
-        self.wire.attach(self)
-        self.call = Call(ends, CallRequest("files_read", flatten=flatten), ends, "client")
-        self.call.wire, self.call.number = self.wire, self.wire.request("tools/call", b"{}", self.call)
-
-    def write(self, line: bytes) -> bool:
-        self.written.append(json.loads(line))
-        return True
-
-    def answer(self, **members: Any) -> None:
-        self.wire.feed(json.dumps({"id": 1, **members}).encode() + b"\n")
 
 
 def text(content: str) -> dict[str, Any]:
@@ -306,13 +242,6 @@ def due(ends: Ends, deadline: float) -> Sent:
     return sent
 
 
-async def run_for(ends: Ends, seconds: float) -> None:
-    async with anyio.create_task_group() as tg:
-        tg.start_soon(ends.deadlines.run)
-        await anyio.sleep(seconds)
-        tg.cancel_scope.cancel()
-
-
 async def test_calls_end_when_their_time_is_over_and_not_before(ends: Ends) -> None:
     now = anyio.current_time()
     for seconds in (5, 3, 60):
@@ -360,30 +289,6 @@ async def test_a_call_that_was_answered_has_no_deadline_any_more(ends: Ends) -> 
     await run_for(ends, 10)
 
     assert ends.outcomes == [Outcome.OK]
-
-
-async def test_calls_whose_time_is_over_in_the_queue_are_not_sent(ends: Ends) -> None:
-    peer = Sent(ends)
-    peer.answer(result={})
-    terms = Terms(call_timeout=5.0, max_concurrency=1)
-    desk = ServerDesk(
-        "files",
-        terms,
-        ends.deadlines,
-        max_result_bytes=2000,
-        account=ends.account,
-        resolve=lambda _: b'"read"',
-    )
-    desk.open(Session(peer.wire))
-    for _ in range(200):
-        call = Call(desk, CallRequest("files_read"), ends, "client")
-        call.tool_json = b'"read"'
-        desk.submit(call)
-
-    await run_for(ends, 10)
-
-    assert desk.outcomes == {Outcome.TIMED_OUT: 1, Outcome.NOT_SENT: 199}
-    assert [message["method"] for message in peer.written[1:]] == ["tools/call", "notifications/cancelled"]
 
 
 def test_a_call_that_a_wire_could_not_send_says_when_to_try_again(ends: Ends) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from supervisor.core.phases import Ready
+from supervisor.core.phases import Ready, Starting
 from supervisor.errors import (
     Cancelled,
     Outcome,
@@ -16,8 +16,10 @@ from supervisor.errors import (
     ServerUnavailable,
     SupervisorError,
     TimedOut,
+    UnknownTool,
 )
-from tests.runtime.fleet_support import Asked, Build, calls_received, entry
+from supervisor.runtime.calls import CallRequest, tell
+from tests.runtime.fleet_support import Asked, Build, Reply, calls_received, entry, reach
 from tests.runtime.support import LOOPS, PATIENCE
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), LOOPS]
@@ -57,6 +59,44 @@ async def test_a_call_during_which_the_server_dies_is_unknown(build: Build) -> N
         assert error.data["exit"]["code"] == 3
         assert error.data["stderr"] == ["last words"]
         assert isinstance(await waiting.end(), ServerDied)
+
+
+@pytest.mark.parametrize("other", ["--slow-start=60", "--exit-at=spawn"])
+async def test_a_call_that_comes_first_goes_to_the_server_that_turns_out_to_have_the_tool(
+    build: Build, other: str, tmp_path: Path
+) -> None:
+    option, value = other.split("=")
+    servers = {"a": entry(option, value), "a_b": entry("--log", tmp_path / "log", "--slow-start", "0.2")}
+    fleet = build(servers)
+    async with fleet.running():
+        fleet.start()
+        await reach(fleet, "a_b", Starting)
+
+        assert await Asked(fleet, "a_b_echo", arguments={"mine": 1}).text() == '{"mine":1}'
+        assert calls_received(tmp_path / "log") == ["echo"]
+
+
+async def test_a_call_of_a_tool_that_nobody_turns_out_to_have_is_unknown(build: Build) -> None:
+    fleet = build({"a": entry(), "a_b": entry("--slow-start", "0.2")})
+    async with fleet.running():
+        fleet.start()
+        await reach(fleet, "a_b", Starting)
+
+        assert isinstance(await Asked(fleet, "a_b_nothing").end(), UnknownTool)
+
+
+async def test_who_asks_for_plain_text_is_told_in_plain_text_that_a_server_is_gone(build: Build) -> None:
+    async with build.up() as fleet:
+        await fleet.stop_server("fake")
+        reply = Reply()
+        request = CallRequest("fake_echo", flatten=True)
+        with pytest.raises(ServerUnavailable) as caught:
+            fleet.call(request, reply, "client")
+        tell(request, reply, caught.value)
+
+    (end,) = reply.ends
+    assert end["error"] is True
+    assert end["output"].startswith("MCP server unreachable: cannot call server fake")
 
 
 async def test_a_call_to_a_server_that_has_just_died_ends_once(build: Build) -> None:

@@ -14,7 +14,8 @@ from supervisor.core.phases import End
 from supervisor.errors import SupervisorError
 from supervisor.runtime.wire import NotSent, PipeWire
 
-LIMIT = 1000
+LIMIT = 10_000
+DEEP = 4000
 GONE = End("exited with code 3", code=3)
 
 
@@ -127,6 +128,16 @@ def test_it_does_not_matter_where_a_stream_is_cut(cuts: list[int], framing: Fram
         (b'{"id":1,"error":{"code":-5,"message":"no"}}', ("refused", -5)),
         (b'{"id":1,"result":{},"error":{"code":-5}}', ("answered", {})),
         (b'{"id":1}', ("unusable", "the server answered with neither result nor error")),
+        (b'{"id":1,"error":null}', ("unusable", "the server answered with neither result nor error")),
+        (
+            b'{"id":1,"error":"boom"}',
+            ("unusable", 'the server answered with an error that is not one: "boom"'),
+        ),
+        (
+            b'{"id":1,"result":%s}' % (b"[" * DEEP + b"]" * DEEP),
+            ("unusable", "the server's answer nests too deep to be read"),
+        ),
+        (rb'{"id":1,"result":{"text":"\ud83d"}}', ("answered", {"text": "\ufffd"})),
         (
             b'{"id":1,"result":{"text":"\xff"}}',
             ("unusable", "the server answered with bytes that are not UTF-8"),
@@ -332,7 +343,7 @@ def test_a_message_that_is_too_long_breaks_the_wire_before_it_ends(server: Serve
     server.wire.feed(b'{"id":1,"result":"' + b"x" * LIMIT)
 
     assert len(server.broken) == 1
-    assert "longer than 1000 bytes" in server.broken[0]
+    assert "longer than 10000 bytes" in server.broken[0]
     assert "maxLineBytes" in server.broken[0]
 
 
