@@ -212,8 +212,8 @@ class ServerDesk:
             self._sent.remove(call)
         except KeyError:
             self._waiting.remove(call.client, call)
-        if call.client_token is not None:
-            self._forget_token(call)
+        if call.token:
+            self._tokens.pop(call.token, None)
         took = now - call.began
         self.outcomes[outcome] += 1
         self.latencies.add(took)
@@ -249,9 +249,6 @@ class ServerDesk:
             call.deadline = max(call.deadline, extended)
             call.progressed(fields)
 
-    def _forget_token(self, call: Call) -> None:
-        self._tokens = {token: other for token, other in self._tokens.items() if other is not call}
-
     def _has_room(self) -> bool:
         return len(self._sent) < self.terms.max_concurrency
 
@@ -276,7 +273,7 @@ class ServerDesk:
             call.number = wire.call(call.tool_json, request.arguments, extra, call)
         except NotSent as exc:
             self._sent.discard(call)
-            self._forget_token(call)
+            self._tokens.pop(call.token, None)
             sentence = f"cannot call server {self.server}: {exc}"
             raise ServerUnavailable(sentence, **self.account(Outcome.NOT_SENT)) from exc
         call.wire = wire
@@ -303,7 +300,7 @@ class ServerDesk:
             fields[CAPABILITIES] = asked[CAPABILITIES]
         if (token := fields.get("progressToken")) is not None:
             self._last_token += 1
-            call.client_token = token
+            call.client_token, call.token = token, self._last_token
             fields["progressToken"] = msgspec.Raw(b"%d" % self._last_token)
             self._tokens[self._last_token] = call
         return msgspec.json.encode(fields)

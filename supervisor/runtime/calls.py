@@ -103,7 +103,9 @@ class Call(msgspec.Struct, eq=False):
     result_size: int | None = None
     """Bytes of what the server answered, before any cut; None without a result."""
     client_token: msgspec.Raw | None = None
-    """Under which the client wants to hear of progress."""
+    """Under which the client wants to hear of progress ..."""
+    token: int = 0
+    """... and under which its server tells of it; 0 when it is not asked to."""
     wire: Wire | None = None
     """Over which it was sent ..."""
     number: int = 0
@@ -148,7 +150,8 @@ class Call(msgspec.Struct, eq=False):
         self.fail(type(problem)(sentence, **self._desk.account(outcome)))
 
     def lost(self, end: End) -> None:
-        data = self._desk.account(Outcome.UNKNOWN)
+        # The server's phase is about to change, and which one follows is not known yet.
+        data = self._desk.account(Outcome.UNKNOWN) | {"phase": None}
         data["exit"] = {"code": end.code, "signal": end.signal, "reason": end.detail, "at": time.time()}
         sentence = f"server {self._desk.server} {end.detail} before it answered"
         self.fail(ServerDied(f"cannot tell whether {self.request.name} ran: {sentence}", **data))
