@@ -181,7 +181,8 @@ async def test_a_server_without_the_pinned_era_says_so(answer: Answer, complaint
         ({"result": {"protocolVersion": 5}}, "greeting cannot be read"),
         ({"result": None}, "greeting cannot be read"),
         ({"error": {"code": -1, "message": ""}}, "refused the handshake: no message \\(-1\\)"),
-        ({"error": "strange"}, "refused the handshake: an error that cannot be read"),
+        ({"error": "strange"}, 'refused the handshake: .* an error that is not one: "strange"'),
+        ({"error": {"code": "strange"}}, "refused the handshake: an error that cannot be read"),
     ],
 )
 async def test_a_bad_greeting_says_what_is_wrong_with_it(answer: Answer, complaint: str) -> None:
