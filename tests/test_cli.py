@@ -121,7 +121,6 @@ def test_an_unknown_server_is_exit_3(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("words", "method", "result"),
     [
-        (["status"], "servers/list", FLEET),
         (["status", "alpha"], "servers/get", FLEET["servers"][0]),
         (["tools"], "tools/list", {"tools": [], "generation": 1, "complete": True, "pending": []}),
         (["call", "x"], "tools/call", {"content": [], "_meta": {"big": 10**30}}),
@@ -132,6 +131,15 @@ def test_json_prints_the_answer_as_it_came(
 ) -> None:
     assert run(tmp_path, {method: {"result": result}}, "--json", *words) == 0
     assert json.loads(capsys.readouterr().out) == result
+
+
+def test_status_tells_programs_what_is_wrong_with_the_configuration(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers: dict[str, Answer] = {"servers/list": {"result": FLEET}, "supervisor/info": {"result": DAEMON}}
+
+    assert run(tmp_path, answers, "status", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == {**FLEET, "problems": DAEMON["problems"]}
 
 
 def test_json_may_stand_after_the_verb(capsys: pytest.CaptureFixture[str]) -> None:

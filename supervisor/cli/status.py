@@ -63,6 +63,7 @@ STATUS = Verb(
   mcp-supervisor status
   mcp-supervisor status github        (exit status 3 unless it is connected)
   mcp-supervisor status --json | jq -r '.servers[] | select(.exit != null).name'
+  mcp-supervisor status --json | jq -r '.problems[]'   (of the configuration)
 """,
     show_status,
     _declare,
@@ -72,10 +73,10 @@ STATUS = Verb(
 def _show_fleet(client: SyncClient, *, as_json: bool) -> int:
     """Print all servers; that the daemon answers is success, whatever it says of them."""
     servers = client.servers()
-    if as_json:
-        print(json.dumps({"servers": servers}, indent=2))
-        return DONE
     daemon = client.request("supervisor/info")
+    if as_json:
+        print(json.dumps({"servers": servers, "problems": list(daemon.get("problems", ()))}, indent=2))
+        return DONE
     for line in fleet_lines(servers, daemon, now=time.time(), width=screen_width(), colour=coloured()):
         print(line)
     return DONE
