@@ -62,6 +62,15 @@ def parse(content: bytes) -> Any:
         raise DocumentError(reason, line=error.lineno, column=error.colno) from None
 
 
+def is_blank(text: str) -> bool:
+    """Whether the text holds white space and comments at most.
+
+    Raises:
+        DocumentError: A comment or a string is never closed, or the text is ambiguous.
+    """
+    return not _Scan(text.removeprefix("\ufeff")).run().strip()
+
+
 def is_object(value: object) -> TypeGuard[dict[str, Any]]:
     """Whether a value of a document is an object."""
     return isinstance(value, dict)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from supervisor.core.document import is_list, is_object, kind_of, parse
+from supervisor.core.document import is_blank, is_list, is_object, kind_of, parse
 from supervisor.core.outline import Member, Value, outline
 from supervisor.core.problems import dotted
 from supervisor.errors import BadConfig, SupervisorError, UnknownServer
@@ -35,23 +35,24 @@ class _Group:
     value: Value
 
 
-def add_server(text: str, name: str, entry: Mapping[str, Any]) -> str:
-    """The text with one more server, at the end of those that are there.
+def add_server(text: str, name: str, entry: Mapping[str, Any], *, file: str = "this file") -> str:
+    """The text with one more server, at the end of those that are there; errors call it `file`.
 
     Raises:
         AlreadyThere: There is one of that name.
         BadConfig: The text is not a configuration.
     """
     newline = "\r\n" if "\r\n" in text else "\n"
-    if not text.strip("\ufeff \t\r\n"):
-        text = f"{{{newline}}}{newline}"
-    root = _root(text)
+    if is_blank(text):
+        text = f"{_remarks(text, newline)}{{{newline}}}{newline}"
+    root = _root(text, file)
     groups = tuple(_groups(root))
     for group in groups:
         if group.value.member(name) is not None:
             place = dotted((*group.path, name))
             raise AlreadyThere(
-                f"cannot add server {name!r}: it is already there as {place}; remove it or take another name",
+                f"cannot add server {name!r} to {file}: it is already there as {place}; "
+                "remove it or take another name",
                 server=name,
             )
     style = _Style(text, newline, _unit(text, root))
@@ -60,15 +61,15 @@ def add_server(text: str, name: str, entry: Mapping[str, Any]) -> str:
     return style.insert(root, "mcpServers", {name: dict(entry)})
 
 
-def remove_server(text: str, name: str) -> str:
-    """The text without that server, nor the comment that ends its last line.
+def remove_server(text: str, name: str, *, file: str = "this file") -> str:
+    """The text without that server, nor the comment that ends its last line; errors call it `file`.
 
     Raises:
         UnknownServer: There is none of that name.
         BadConfig: The text is not a configuration.
     """
     known: list[str] = []
-    for group in _groups(_root(text)) if text.strip() else ():
+    for group in () if is_blank(text) else _groups(_root(text, file)):
         members = group.value.members or ()
         known += [member.name for member in members]
         for position, member in enumerate(members):
@@ -77,7 +78,7 @@ def remove_server(text: str, name: str) -> str:
                 is_last = position + 1 == len(members)
                 return _without(text, group.value, member, before if is_last else None)
     raise UnknownServer(
-        f"cannot find server {name!r} in this file; it has: {', '.join(known) or 'none'}", server=name
+        f"cannot find server {name!r} in {file}; it has: {', '.join(known) or 'none'}", server=name
     )
 
 
@@ -99,23 +100,29 @@ def _secrets(value: Value) -> Iterator[Value]:
             yield from _secrets(member.value)
 
 
-def _root(text: str) -> Value:
+def _remarks(text: str, newline: str) -> str:
+    """What a text without a document begins with: its comments, on lines of their own."""
+    remarks = text.strip(" \t\r\n")
+    return f"{remarks}{newline}" if remarks.strip("\ufeff") else ""
+
+
+def _root(text: str, file: str) -> Value:
     document = parse(text.encode())
     if not is_object(document):
-        raise BadConfig(f"cannot edit the document: it must be an object, not {kind_of(document)}")
+        raise BadConfig(f"cannot edit {file}: it must be an object, not {kind_of(document)}")
     for path in (("mcpServers",), ("servers",), ("mcp",), ("mcp", "servers")):
-        _check_objects(document, path)
+        _check_objects(document, path, file)
     return outline(text)
 
 
-def _check_objects(document: Mapping[str, Any], path: tuple[str, ...]) -> None:
+def _check_objects(document: Mapping[str, Any], path: tuple[str, ...], file: str) -> None:
     here: object = document
     for key in path:
         if not is_object(here) or key not in here:
             return
         here = here[key]
     if not is_object(here):
-        raise BadConfig(f"cannot edit the document: {dotted(path)} must be an object, not {kind_of(here)}")
+        raise BadConfig(f"cannot edit {file}: {dotted(path)} must be an object, not {kind_of(here)}")
 
 
 def _groups(root: Value) -> Iterator[_Group]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from supervisor.core.document import DocumentError, is_blank
 from supervisor.core.edit import add_server, concealed, remove_server
 from supervisor.core.layers import Candidate, Layer, candidates, merged_settings, read_layer
 from supervisor.errors import BadConfig
@@ -44,7 +45,7 @@ def add(path: Path, servers: Mapping[str, Mapping[str, Any]], *, dry_run: bool =
 
     def change(text: str) -> str:
         for name, entry in servers.items():
-            text = add_server(text, name, entry)
+            text = add_server(text, name, entry, file=str(path))
         return text
 
     return _edit(path, change, dry_run=dry_run)
@@ -57,15 +58,18 @@ def remove(path: Path, name: str, *, dry_run: bool = False) -> Edited:
         UnknownServer: It is not there.
         BadConfig: The file cannot be used or written.
     """
-    return _edit(path, lambda text: remove_server(text, name), dry_run=dry_run)
+    return _edit(path, lambda text: remove_server(text, name, file=str(path)), dry_run=dry_run)
 
 
 def _edit(path: Path, change: Callable[[str], str], *, dry_run: bool) -> Edited:
     # A link stays a link: the file that it leads to is the one to change.
     target = path.resolve()
     try:
-        if dry_run:
-            return _changed(path, target, change)[0]
+        if dry_run or not target.parent.exists():
+            # What is refused leaves not even a directory behind.
+            preview = _changed(path, target, change)[0]
+            if dry_run:
+                return preview
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _alone_in(target.parent):
             edited, text = _changed(path, target, change)
@@ -81,8 +85,12 @@ def _changed(path: Path, target: Path, change: Callable[[str], str]) -> tuple[Ed
         text = before.decode()
     except UnicodeDecodeError:
         raise BadConfig(f"cannot edit {path}: the text is not UTF-8; save it as UTF-8") from None
-    after = change(text)
-    _judge(path, before, after.encode())
+    try:
+        after = change(text)
+    except DocumentError as error:
+        place = f"line {error.line}, column {error.column}"
+        raise BadConfig(f"cannot edit {path}: {place}: {error.reason}") from error
+    _judge(path, text, after)
     return Edited(path, _difference(path, text, after)), after
 
 
@@ -93,10 +101,10 @@ def _content(path: Path) -> bytes:
         return b""
 
 
-def _judge(path: Path, before: bytes, after: bytes) -> None:
+def _judge(path: Path, before: str, after: str) -> None:
     """Refuse a text in which something is wrong that was not wrong before."""
-    known = _problems(before, path) if before.strip() else set[str]()
-    new = sorted(_problems(after, path) - known)
+    known = set[str]() if is_blank(before) else _problems(before.encode(), path)
+    new = sorted(_problems(after.encode(), path) - known)
     if new:
         raise BadConfig(f"cannot change {path}: {'; '.join(new)}", problems=new)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from supervisor.core.document import DocumentError, parse
 from supervisor.core.edit import AlreadyThere, add_server, concealed, remove_server
-from supervisor.errors import BadConfig, UnknownServer
+from supervisor.errors import BadConfig, SupervisorError, UnknownServer
 
 ENTRY = {"command": "npx", "args": ["-y", "x"]}
 
@@ -147,6 +147,22 @@ def test_nothing_becomes_a_minimal_document(text: str) -> None:
     assert add_server(text, "new", {"command": "x"}) == expected
 
 
+@pytest.mark.parametrize(
+    ("remarks", "kept"),
+    [
+        ("// none yet", "// none yet\n"),
+        ("/* none\r\nyet */\r\n\r\n", "/* none\r\nyet */\r\n"),
+        ("\ufeff// mine\n", "\ufeff// mine\n"),
+    ],
+)
+def test_remarks_alone_are_kept_above_a_new_document(remarks: str, kept: str) -> None:
+    added = add_server(remarks, "new", {"command": "x"})
+
+    assert added.startswith(f"{kept}{{")
+    assert parse(added.encode()) == {"mcpServers": {"new": {"command": "x"}}}
+    assert added.count("\r") in (0, added.count("\n"))
+
+
 def test_a_document_without_servers_gets_the_group() -> None:
     text = '{\n  "supervisor": {\n    "policy": "open"\n  }\n}\n'
 
@@ -166,7 +182,8 @@ def test_a_name_that_is_there_is_refused_wherever_it_is(text: str, place: str) -
 
 
 @pytest.mark.parametrize(
-    ("text", "known"), [("", "none"), ("{}", "none"), ('{"servers": {"b": {}}, "mcp": {"c": {}}}', "b, c")]
+    ("text", "known"),
+    [("", "none"), ("// none\n", "none"), ("{}", "none"), ('{"servers": {"b": {}}, "mcp": {"c": {}}}', "b, c")],
 )
 def test_a_name_that_is_not_there_cannot_be_removed(text: str, known: str) -> None:
     with pytest.raises(UnknownServer, match=f"cannot find server 'a' in this file; it has: {known}"):
@@ -185,6 +202,12 @@ def test_a_name_that_is_not_there_cannot_be_removed(text: str, known: str) -> No
 def test_a_document_of_another_kind_is_refused(text: str, reason: str) -> None:
     with pytest.raises(BadConfig, match=reason):
         add_server(text, "a", ENTRY)
+
+
+@pytest.mark.parametrize("text", ["[]", '{"mcp": 1}', '{"mcpServers": {"a": {}}}'])
+def test_errors_name_the_file(text: str) -> None:
+    with pytest.raises(SupervisorError, match="/etc/x"):
+        add_server(text, "a", ENTRY, file="/etc/x")
 
 
 def test_a_text_that_is_no_document_is_refused_with_its_place() -> None:

@@ -2,12 +2,14 @@
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from supervisor.core.edit import AlreadyThere
-from supervisor.errors import BadConfig, UnknownServer
+from supervisor.errors import BadConfig, SupervisorError, UnknownServer
+from supervisor.runtime.configfile import load
 from supervisor.runtime.editing import add, remove
 
 TEXT = '{\n  // mine\n  "mcpServers": {\n    "a": {"command": "a", "env": {"KEY": "s3cret"}}\n  }\n}\n'
@@ -133,6 +135,35 @@ def test_of_several_servers_all_are_added_or_none(config: Path) -> None:
 def test_a_server_that_is_not_there_cannot_be_removed(config: Path) -> None:
     with pytest.raises(UnknownServer, match="it has: a"):
         remove(config, "zzz")
+
+
+@pytest.mark.parametrize("content", ["\ufeff", "// mine\n", "\ufeff/* mine */\n"])
+def test_a_file_without_a_document_is_added_to_and_keeps_its_comments(config: Path, content: str) -> None:
+    config.write_text(content)
+
+    add(config, {"b": ENTRY})
+
+    assert ("mine" in config.read_text()) is ("mine" in content)
+    assert list(load([config], {}).servers) == ["b"]
+
+
+@pytest.mark.parametrize("change", [lambda path: add(path, {"b": {}}), lambda path: remove(path, "b")])
+def test_a_change_that_fails_creates_no_directory(tmp_path: Path, change: Callable[[Path], object]) -> None:
+    with pytest.raises(SupervisorError, match="cannot"):
+        change(tmp_path / "new" / "mcp.json")
+
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("change", [lambda path: add(path, {"b": ENTRY}), lambda path: remove(path, "b")])
+@pytest.mark.parametrize(("content", "place"), [("{\n,", "line 2, column 1"), ("[]", "must be an object")])
+def test_what_is_wrong_with_a_file_is_said_with_its_name(
+    config: Path, change: Callable[[Path], object], content: str, place: str
+) -> None:
+    config.write_text(content)
+
+    with pytest.raises(BadConfig, match=f"cannot edit {config}: .*{place}"):
+        change(config)
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"{"])
