@@ -79,7 +79,8 @@ def _report(name: str, answer: Any, *, failed: bool) -> None:
         tell(answer, as_json=False)
         return
     state = paint(answer["state"], STATE_COLOURS.get(answer["state"]) if coloured() else None)
-    reason = f" ({one_line(answer['reason'])})" if failed else ""
+    # Without a source it is not configured, and its state says less than the reason.
+    reason = f" ({one_line(answer['reason'])})" if failed or answer.get("source") == "" else ""
     print(f"{one_line(name)}: {state}{reason}", file=sys.stderr if failed else sys.stdout, flush=True)
 
 

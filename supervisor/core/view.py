@@ -67,7 +67,7 @@ class ServerView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     pending: int
     """Calls that were sent to it or wait for it."""
     source: str
-    """The file whose entry counts."""
+    """The file whose entry counts; empty after the reset of one that is not configured."""
     shadows: tuple[str, ...]
     """Earlier files whose entry of that name is hidden."""
     overridden: bool
@@ -109,6 +109,34 @@ class ServerDetail(ServerView, frozen=True, rename="camel", kw_only=True):
     """The last lines of its standard error, without secrets."""
     left_out: tuple[Mapping[str, str], ...]
     """Its tools that are not offered: server, tool, name, cause, reason."""
+
+
+def not_configured(name: str, *, now: float) -> ServerView:
+    """A server that no file describes, once what an operator said of it is forgotten."""
+    return ServerView(
+        name=name,
+        state="stopped",
+        phase="stopped",
+        reason="not configured; what was said by hand is forgotten",
+        since=now,
+        transport="unknown",
+        protocol=None,
+        pid=None,
+        run=0,
+        restarts=0,
+        tools=0,
+        remembered=False,
+        pending=0,
+        source="",
+        shadows=(),
+        overridden=False,
+        exit=None,
+        next_try=None,
+        calls={},
+        latency=None,
+        rss=None,
+        cpu=None,
+    )
 
 
 STATES = ("disabled", "stopped", "idle", "connecting", "connected", "unavailable", "stopping")

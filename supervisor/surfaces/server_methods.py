@@ -1,10 +1,11 @@
 """Methods about servers: what they are, and what they shall do."""
 
+import time
 from typing import Annotated
 
 import msgspec
 
-from supervisor.core.view import ServerDetail, ServerView
+from supervisor.core.view import ServerDetail, ServerView, not_configured
 from supervisor.runtime.bus import LogEvent, News
 from supervisor.surfaces.daemon_methods import NoParams
 from supervisor.surfaces.service import Caller, Service
@@ -34,7 +35,7 @@ class OverrideParams(msgspec.Struct, rename="camel", frozen=True):
     wait: bool = True
     """Answer when it is so; else as soon as it is wanted."""
     reset: bool = False
-    """Forget what an operator said, so that its entry counts again."""
+    """Forget what an operator said, so that its entry counts again; also of one that is no longer configured."""
 
 
 class LogParams(msgspec.Struct, rename="camel", frozen=True):
@@ -109,7 +110,9 @@ async def disable(service: Service, params: OverrideParams, _caller: Caller) -> 
 async def _override(service: Service, params: OverrideParams, *, enabled: bool) -> ServerView:
     """Remember the operator's wish over what the file says, or forget it; then apply it as a reload would."""
     fleet = service.fleet
-    fleet.member(params.server)
+    forget = params.reset and params.server in service.memory.overrides
+    if not forget:
+        fleet.member(params.server)
     # Refused now while the files cannot be used, rather than done on the day when they can.
     await service.reloader.reload(dry_run=True)
     if params.reset:
@@ -120,6 +123,8 @@ async def _override(service: Service, params: OverrideParams, *, enabled: bool) 
     # One that was disabled is started by the reload.
     if enabled and not params.reset and fleet.member(params.server).enabled:
         await fleet.start_server(params.server, wait=params.wait)
+    if forget and params.server not in fleet.members:
+        return not_configured(params.server, now=time.time())
     return fleet.summary(params.server)
 
 

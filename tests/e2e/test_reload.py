@@ -146,6 +146,23 @@ def test_a_reset_outlives_the_daemon(launcher: Launcher) -> None:
     assert again.client.server("s")["state"] == "connected"
 
 
+@pytest.mark.parametrize("order", ["enable", "disable"])
+def test_what_was_said_of_a_removed_server_can_be_forgotten(launcher: Launcher, order: str) -> None:
+    daemon = launcher.start({"s": fake(), "t": fake()})
+    daemon.client.result("servers/disable", server="s")
+    launcher.configure({"t": fake()})
+    daemon.client.result("supervisor/reload")
+
+    forgotten = launcher.command(order, "s", "--reset")
+    again = launcher.command(order, "s", "--reset")
+
+    assert (forgotten.returncode, again.returncode) == (0, 3)
+    assert forgotten.stdout == "s: stopped (not configured; what was said by hand is forgotten)\n"
+    launcher.configure({"s": fake(), "t": fake()})
+    daemon.client.result("supervisor/reload")
+    assert daemon.client.server("s")["state"] == "connected"
+
+
 def test_the_status_shows_who_switched_a_server(launcher: Launcher) -> None:
     daemon = launcher.start({"off": fake(), "on": fake(enabled=False), "s": fake()})
     daemon.client.result("servers/disable", server="off")
