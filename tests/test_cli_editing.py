@@ -101,6 +101,28 @@ def test_the_difference_is_shown_without_secrets(config: Path, capsys: pytest.Ca
     assert SECRET in config.read_text()
 
 
+@pytest.mark.parametrize("words", ["add y -- cat --api-key sesame", "remove x", "remove x --json"])
+def test_no_secret_is_in_the_difference_wherever_the_file_has_it(
+    config: Path, capsys: pytest.CaptureFixture[str], words: str
+) -> None:
+    config.parent.mkdir()
+    config.write_text("""{
+  "mcpServers": {
+    // "old": {"command": "old", "env": {"K": "sesame"}},
+    "listed": {"command": "cat", "env": ["K=sesame"]},
+    "x": {"command": "cat", "args": ["--token", "sesame"]},
+    "z": {"url": "http://e.com/?api_key=sesame"}
+  }
+}
+""")
+
+    assert main(words.split()) == 0
+
+    shown = capsys.readouterr().out
+    assert "sesame" not in shown
+    assert shown.count("***") >= 4
+
+
 @pytest.mark.parametrize("words", ["add y -- cat", "remove x"])
 def test_a_file_without_a_last_line_break_is_shown_line_by_line(
     config: Path, capsys: pytest.CaptureFixture[str], words: str

@@ -17,8 +17,6 @@ from supervisor.core.problems import dotted
 from supervisor.errors import BadConfig, SupervisorError, UnknownServer
 
 _DEFAULT_UNIT = "  "
-_CONCEALED_KEYS = frozenset({"env", "environment", "headers"})
-_CREDENTIALS_IN_URL = re.compile(r"(?<=://)[^/?#\s\"]*@")
 _REST_OF_LINE = re.compile(r"(?:[ \t]*/\*(?:(?!\*/)[^\r\n])*\*/)*[ \t]*(?://[^\r\n]*)?")
 _LIST_OVER_LINES = re.compile(r"\[[ \t]*\r?\n")
 
@@ -80,24 +78,6 @@ def remove_server(text: str, name: str, *, file: str = "this file") -> str:
     raise UnknownServer(
         f"cannot find server {name!r} in {file}; it has: {', '.join(known) or 'none'}", server=name
     )
-
-
-def concealed(text: str) -> str:
-    """The text with every value of a variable or header, and every password in an address, blotted out."""
-    pieces: list[str] = []
-    copied = 0
-    for secret in _secrets(outline(text)) if text.strip() else ():
-        pieces += [text[copied : secret.start], '"***"']
-        copied = secret.end
-    return _CREDENTIALS_IN_URL.sub("***@", "".join([*pieces, text[copied:]]))
-
-
-def _secrets(value: Value) -> Iterator[Value]:
-    for member in value.members or ():
-        if member.name in _CONCEALED_KEYS and member.value.members is not None:
-            yield from (each.value for each in member.value.members)
-        else:
-            yield from _secrets(member.value)
 
 
 def _remarks(text: str, newline: str) -> str:

@@ -11,15 +11,15 @@ from supervisor.core.problems import Notice
 from supervisor.core.servers import BadServer, ServerSpec
 from supervisor.core.spec import StdioEntry
 
-_TELLING = (
+TELLING = (
     r"(?:token|secret|password|passwd|passphrase|credentials?|bearer|authorization"
     r"|(?:api|access|secret|private|auth|encryption)[-_.]?key)"
 )
-_OPTION = re.compile(rf"(--?[\w.-]*{_TELLING})(?:=(.*))?", re.IGNORECASE | re.DOTALL)
+OPTION = re.compile(rf"(--?[\w.-]*{TELLING})(?:=(.*))?", re.IGNORECASE | re.DOTALL)
 """`--max-tokens` and `--password-file` are none: the word has to be the last."""
-_HEADER = re.compile(rf"([\w-]*{_TELLING}): *\S.*", re.IGNORECASE | re.DOTALL)
+HEADER = re.compile(rf"([\w-]*{TELLING}): *\S.*", re.IGNORECASE | re.DOTALL)
 _REFERENCE = re.compile(
-    rf"\$\{{(?:cred|file):[^{{}}]+\}}|\{{file:[^{{}}]+\}}|\$?\{{(?:env:)?\w*{_TELLING}(?::-[^{{}}]*)?\}}",
+    rf"\$\{{(?:cred|file):[^{{}}]+\}}|\{{file:[^{{}}]+\}}|\$?\{{(?:env:)?\w*{TELLING}(?::-[^{{}}]*)?\}}",
     re.IGNORECASE,
 )
 
@@ -44,12 +44,12 @@ def _secrets_among(arguments: tuple[str, ...]) -> Iterator[tuple[int, str]]:
 
 def _secret_in(argument: str, before: str) -> str | None:
     """What the secret in an argument is called, given the argument before it; None where there is none."""
-    option, asked = _OPTION.fullmatch(argument), _OPTION.fullmatch(before)
+    option, asked = OPTION.fullmatch(argument), OPTION.fullmatch(before)
     if option is not None:
         return option[1] if option[2] else None
     if asked is not None and asked[2] is None and not argument.startswith("-"):
         return asked[1]
-    if header := _HEADER.fullmatch(argument):
+    if header := HEADER.fullmatch(argument):
         return header[1]
     reference = _REFERENCE.search(argument)
     return reference[0] if reference else None

@@ -2,7 +2,7 @@
 
 The new text is judged as `check` would judge it before anything is written; then it is written beside the
 file, made durable, and renamed over it with the owner and mode of the old one. Whoever reads the file sees
-the one or the other. What is shown of a change never holds the value of a variable or a header.
+the one or the other. What is shown of a change has its secrets blotted out.
 """
 
 import difflib
@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from supervisor.core.concealment import concealed
 from supervisor.core.document import DocumentError, is_blank
-from supervisor.core.edit import add_server, concealed, remove_server
+from supervisor.core.edit import add_server, remove_server
 from supervisor.core.layers import Candidate, Layer, candidates, merged_settings, read_layer
 from supervisor.errors import BadConfig
 from supervisor.runtime.trust import read_trusted

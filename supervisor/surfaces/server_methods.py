@@ -35,7 +35,7 @@ class OverrideParams(msgspec.Struct, rename="camel", frozen=True):
     wait: bool = True
     """Answer when it is so; else as soon as it is wanted."""
     reset: bool = False
-    """Forget what an operator said, so that its entry counts again; also of one that is no longer configured."""
+    """Forget what an operator said, so that its entry counts again; also one that was removed."""
 
 
 class LogParams(msgspec.Struct, rename="camel", frozen=True):
