@@ -1,5 +1,6 @@
 """A daemon that answers from a script: a real Unix socket, a thread for each client, no fleet behind it."""
 
+import io
 import json
 import socket
 import threading
@@ -7,6 +8,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 WAIT = 15.0
 
@@ -104,6 +107,26 @@ def scripted_daemon(directory: Path, answers: Mapping[str, Answer]) -> Iterator[
         yield daemon
     finally:
         daemon.stop()
+
+
+def lonely_home(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to a home with nothing in it, where no daemon runs; returns where our configuration is."""
+    for name in ("XDG_CONFIG_HOME", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    home, config = directory / "home", directory / "ours" / "mcp.json"
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("MCP_CONFIG_PATH", str(config))
+    monkeypatch.setenv("MCP_SUPERVISOR_SOCKET", str(directory / "none.sock"))
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    home.mkdir()
+    monkeypatch.chdir(home)
+    return config
+
+
+def servers(path: Path) -> Any:
+    """The servers of a configuration file without comments."""
+    return json.loads(path.read_text())["mcpServers"]
 
 
 def hang_up(connection: Connection, message: Message) -> None:

@@ -1,6 +1,5 @@
-"""`add`, `remove` and `import`: what is typed becomes an entry, and secrets are not shown."""
+"""`add` and `remove`: what is typed becomes an entry, and secrets are not shown."""
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -8,46 +7,15 @@ from typing import Any
 import pytest
 
 from supervisor.cli import main
-from supervisor.cli.editing import PROGRAMS
-from supervisor.core import imports
+from tests.cli_support import lonely_home, servers
 
 SECRET = "Bearer sesame-open"
 
 
 @pytest.fixture(autouse=True)
 def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where the configuration is; other programs have a home with nothing in it."""
-    for name in ("XDG_CONFIG_HOME", "CODEX_HOME"):
-        monkeypatch.delenv(name, raising=False)
-    path = tmp_path / "ours" / "mcp.json"
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("MCP_CONFIG_PATH", str(path))
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setattr("sys.stdin", io.StringIO())
-    (tmp_path / "home").mkdir()
-    monkeypatch.chdir(tmp_path / "home")
-    return path
-
-
-@pytest.fixture
-def cursor(tmp_path: Path) -> Path:
-    """What Cursor has configured."""
-    path = tmp_path / "home" / ".cursor" / "mcp.json"
-    path.parent.mkdir()
-    remote = {"url": "https://example.com/mcp", "headers": {"Authorization": SECRET}}
-    path.write_text(json.dumps({"mcpServers": {"files": {"command": "cat"}, "remote": remote, "odd": {}}}))
-    return path
-
-
-def servers(path: Path) -> Any:
-    return json.loads(path.read_text())["mcpServers"]
-
-
-class Terminal(io.StringIO):
-    """A person who types these lines."""
-
-    def isatty(self) -> bool:
-        return True
+    """Where the configuration is; no daemon reads it."""
+    return lonely_home(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -152,10 +120,6 @@ def test_a_failure_is_told_as_our_own_words_ask_for_it(
     assert ("cannot" in said.err, said.out.startswith('{\n  "error": {')) == (not as_json, as_json)
 
 
-def test_the_programs_of_the_help_are_those_that_are_known() -> None:
-    assert PROGRAMS == imports.PROGRAMS
-
-
 def test_the_last_file_that_is_named_is_changed(tmp_path: Path, config: Path) -> None:
     first, last = tmp_path / "first.json", tmp_path / "last.json"
 
@@ -166,9 +130,9 @@ def test_the_last_file_that_is_named_is_changed(tmp_path: Path, config: Path) ->
     assert not config.exists()
 
 
-@pytest.mark.parametrize("words", ["add y --dry-run -- cat", "remove x --dry-run", "import --all --dry-run"])
+@pytest.mark.parametrize("words", ["add y --dry-run -- cat", "remove x --dry-run"])
 def test_a_dry_run_shows_the_change_and_makes_none(
-    config: Path, cursor: Path, capsys: pytest.CaptureFixture[str], words: str
+    config: Path, capsys: pytest.CaptureFixture[str], words: str
 ) -> None:
     main(["add", "x", "--", "cat"])
     before = config.read_bytes()
@@ -216,106 +180,3 @@ def test_programs_get_what_was_changed(
     told = json.loads(capsys.readouterr().out)
     assert told.pop("difference").startswith(f"--- {config}\n")
     assert told == {key: [words.split()[1]], "path": str(config), "dryRun": False}
-
-
-def test_without_a_person_to_ask_an_import_only_lists(
-    config: Path, cursor: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["import"]) == 0
-
-    titles, *rows, hint = capsys.readouterr().out.splitlines()
-    assert titles.split() == ["SERVER", "STATE", "SOURCE", "NOTE"]
-    assert sorted(row.split()[:3] for row in rows) == [
-        ["files", "new", "~/.cursor/mcp.json"],
-        ["odd", "unusable", "~/.cursor/mcp.json"],
-        ["remote", "new", "~/.cursor/mcp.json"],
-    ]
-    assert hint == "2 can be added; --all does that"
-    assert not config.exists()
-
-
-def test_everything_new_is_imported_at_once(
-    config: Path, cursor: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["import", "--from", "cursor", "--all"]) == 0
-
-    assert servers(config).keys() == {"files", "remote"}
-    assert servers(config)["remote"]["headers"] == {"Authorization": SECRET}
-    assert SECRET not in capsys.readouterr().out
-
-
-def test_what_is_imported_is_not_imported_again(
-    config: Path, cursor: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    main(["import", "--all"])
-    before = config.read_bytes()
-    capsys.readouterr()
-
-    assert main(["import", "--all"]) == 0
-
-    assert "changed" not in (shown := capsys.readouterr().out)
-    assert " exists " in shown
-    assert config.read_bytes() == before
-
-
-@pytest.mark.parametrize(
-    ("typed", "added"), [("y\nn\n", {"files"}), ("\n YES \n", {"remote"}), ("y\n", {"files"}), ("", None)]
-)
-def test_a_person_is_asked_for_each_server(
-    config: Path,
-    cursor: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    typed: str,
-    added: set[str] | None,
-) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal(typed))
-
-    assert main(["import"]) == 0
-
-    assert capsys.readouterr().err.count("? [y/N] ") == 2
-    assert (set(servers(config)) if config.exists() else None) == added
-
-
-@pytest.mark.parametrize("person", [True, False])
-def test_programs_are_told_of_offers_without_their_secrets(
-    config: Path,
-    cursor: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    person: bool,
-) -> None:
-    monkeypatch.setattr("sys.stdin", Terminal("y\ny\n") if person else io.StringIO())
-
-    assert main(["import", "--json"]) == 0
-
-    told = json.loads(shown := capsys.readouterr().out)
-    assert {"name": "files", "source": str(cursor), "state": "new", "reason": ""} in told["offers"]
-    assert (told["files"], told["problems"], told["added"]) == ([str(cursor)], [], [])
-    assert SECRET not in shown
-    assert not config.exists()
-
-
-def test_a_file_is_imported_by_its_path(tmp_path: Path, config: Path) -> None:
-    (tmp_path / "home" / "theirs.json").write_text('{"servers": {"x": {"command": "cat"}}}')
-
-    assert main(["import", "--from", "./theirs.json", "--all"]) == 0
-    assert servers(config)["x"]["command"] == "cat"
-
-
-def test_a_source_that_is_not_there_is_exit_78(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["import", "--from", "typo"]) == 78
-    assert "cannot import from typo" in capsys.readouterr().err
-
-
-def test_a_file_that_cannot_be_read_is_named_and_fails(
-    cursor: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    cursor.write_text("{")
-
-    assert main(["import"]) == 1
-
-    said = capsys.readouterr()
-    assert said.out == "no servers found; 1 files of other programs are here\n"
-    assert said.err.startswith("problem: ")
-    assert str(cursor) in said.err

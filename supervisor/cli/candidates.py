@@ -8,8 +8,8 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from supervisor.cli.editing import PROGRAMS
 from supervisor.cli.grammar import Parser
+from supervisor.cli.importing import PROGRAMS
 from supervisor.cli.values import mapping
 from supervisor.errors import DONE, SupervisorError
 from supervisor.surfaces.client import SyncClient

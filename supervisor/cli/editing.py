@@ -1,4 +1,4 @@
-"""`add`, `remove` and `import`: changing the configuration file without an editor.
+"""`add` and `remove`: changing the configuration file without an editor.
 
 The daemon is not asked: it watches its files and takes up what changed. What is shown never holds the value
 of a variable or a header.
@@ -6,28 +6,20 @@ of a variable or a header.
 
 import json
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from supervisor.cli.failures import Usage
 from supervisor.cli.grammar import Options, Parser, Verb
-from supervisor.cli.render import DIM, GREEN, YELLOW, Column, coloured, screen_width, table
 from supervisor.core.printable import one_line, paragraphs
-from supervisor.errors import DONE, FAILED
+from supervisor.errors import DONE
 
 if TYPE_CHECKING:
-    from supervisor.core.imports import Offer
     from supervisor.runtime.editing import Edited
-    from supervisor.runtime.importing import Found
-
-STATE_COLOURS = {"new": GREEN, "exists": DIM, "unusable": YELLOW}
-PROGRAMS = ("claude", "claude-code", "cursor", "vscode", "opencode", "codex")
-"""As `core.imports` has them, which takes too long to import for a completion."""
 
 
-def _declare_file(parser: Parser) -> None:
+def declare_file(parser: Parser) -> None:
     parser.add_argument(
         "--config",
         action="append",
@@ -38,7 +30,7 @@ def _declare_file(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what would change, and change nothing")
 
 
-def _files(options: Options) -> Sequence[Path]:
+def config_files(options: Options) -> Sequence[Path]:
     """The configuration files; the last one is the one to change."""
     from supervisor.runtime.configfile import config_paths
 
@@ -63,7 +55,7 @@ def _declare_add(parser: Parser) -> None:
         metavar="KEY=VALUE",
         help="header of requests; repeatable",
     )
-    _declare_file(parser)
+    declare_file(parser)
 
 
 def add(options: Options) -> int:
@@ -71,8 +63,8 @@ def add(options: Options) -> int:
     entry = _entry(options)
     from supervisor.runtime.editing import add
 
-    edited = add(_files(options)[-1], {options.name: entry}, dry_run=options.dry_run)
-    _report(edited, options, {"added": [options.name]})
+    edited = add(config_files(options)[-1], {options.name: entry}, dry_run=options.dry_run)
+    report(edited, options, {"added": [options.name]})
     return DONE
 
 
@@ -122,15 +114,15 @@ so write paths in full.
 
 def _declare_remove(parser: Parser) -> None:
     parser.add_argument("name", metavar="SERVER", help="name of a server in that file")
-    _declare_file(parser)
+    declare_file(parser)
 
 
 def remove(options: Options) -> int:
     """Take a server out of the configuration file."""
     from supervisor.runtime.editing import remove
 
-    edited = remove(_files(options)[-1], options.name, dry_run=options.dry_run)
-    _report(edited, options, {"removed": [options.name]})
+    edited = remove(config_files(options)[-1], options.name, dry_run=options.dry_run)
+    report(edited, options, {"removed": [options.name]})
     return DONE
 
 
@@ -147,111 +139,10 @@ A running daemon stops it. `disable` stops a server and keeps its entry.
 )
 
 
-# Taking over those of other programs.
+# What `add`, `remove` and `import` say.
 
 
-def _declare_import(parser: Parser) -> None:
-    parser.add_argument(
-        "--from", dest="source", metavar="SOURCE", help=f"{', '.join(PROGRAMS)}, or a file; else all"
-    )
-    parser.add_argument("--all", action="store_true", help="add every new one, without asking")
-    _declare_file(parser)
-
-
-def take_over(options: Options) -> int:
-    """Show the servers of other programs, and add those that are wanted."""
-    from supervisor.runtime.configfile import load
-    from supervisor.runtime.editing import add
-    from supervisor.runtime.importing import find
-
-    paths = _files(options)
-    existing = load(paths, os.environ).servers
-    found = find(options.source, os.environ, existing=existing, project=Path.cwd())
-    if not options.json:
-        _show(found)
-    picked = _picked([offer for offer in found.offers if offer.state == "new"], options)
-    entries = {offer.name: offer.entry for offer in picked}
-    edited = add(paths[-1], entries, dry_run=options.dry_run) if entries else None
-    _report(edited, options, {**_as_object(found), "added": list(entries)})
-    return FAILED if found.problems else DONE
-
-
-def _picked(new: "Sequence[Offer]", options: Options) -> "Sequence[Offer]":
-    """All, those that a person says yes to, or none where nobody can be asked."""
-    if options.all:
-        return new
-    if options.json:
-        return ()
-    if sys.stdin.isatty():
-        return [offer for offer in new if _wanted(offer)]
-    if new:
-        print(f"{len(new)} can be added; --all does that")
-    return ()
-
-
-def _wanted(offer: "Offer") -> bool:
-    question = f"add {one_line(offer.name)} from {one_line(_from_home(offer.source))}? [y/N] "
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-def _from_home(path: str) -> str:
-    """The path as a shell would take it, which is shorter."""
-    home = os.environ.get("HOME", "").rstrip("/")
-    return f"~{path.removeprefix(home)}" if home and path.startswith(f"{home}/") else path
-
-
-def _show(found: "Found") -> None:
-    for line in _lines(found, width=screen_width(), colour=coloured()):
-        print(line)
-    for problem in found.problems:
-        print(f"problem: {one_line(problem)}", file=sys.stderr)
-
-
-def _lines(found: "Found", *, width: int, colour: bool) -> Iterator[str]:
-    columns = (
-        Column("SERVER", most=30),
-        Column("STATE", colours=STATE_COLOURS if colour else {}),
-        Column("SOURCE", most=60),
-        Column("NOTE"),
-    )
-    rows = [(offer.name, offer.state, _from_home(offer.source), offer.reason) for offer in found.offers]
-    if rows:
-        yield from table(columns, rows, width=width)
-    else:
-        yield f"no servers found; {len(found.files)} files of other programs are here"
-
-
-def _as_object(found: "Found") -> dict[str, Any]:
-    return {
-        # Not their entries, which hold secrets.
-        "offers": [
-            {"name": offer.name, "source": offer.source, "state": offer.state, "reason": offer.reason}
-            for offer in found.offers
-        ],
-        "files": list(found.files),
-        "problems": list(found.problems),
-    }
-
-
-IMPORT = Verb(
-    "import",
-    "add the servers that other programs have configured",
-    """\
-  mcp-supervisor import               (asks for each; only lists them in a pipe)
-  mcp-supervisor import --from cursor --all --dry-run
-  mcp-supervisor import --from ./mcp.json --all
-The files of the other programs stay as they are.
-""",
-    take_over,
-    _declare_import,
-)
-
-
-# What all three say.
-
-
-def _report(edited: "Edited | None", options: Options, told: Mapping[str, Any]) -> None:
+def report(edited: "Edited | None", options: Options, told: Mapping[str, Any]) -> None:
     """Print what was done to the file, or would be; a person is told nothing when that is nothing."""
     if options.json:
         done = {"path": str(edited.path), "difference": edited.difference} if edited is not None else {}

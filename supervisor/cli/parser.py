@@ -31,7 +31,7 @@ MODULES: Mapping[str, str] = {
     "check": "service",
     "add": "editing",
     "remove": "editing",
-    "import": "editing",
+    "import": "importing",
     "shutdown": "service",
     "install-unit": "units",
     "selftest": "selftest",

@@ -55,6 +55,7 @@ _SCHEMES: dict[str, Kind] = {
     "input": "editor",
     "command": "editor",
     "config": "editor",
+    "workspaceFolder": "editor",
 }
 _EDITOR_NAMES = frozenset({"workspaceFolder", "workspaceFolderBasename", "workspaceRoot"})
 
@@ -139,6 +140,12 @@ def interpolate(template: str, resolve: Resolve) -> Text:
 def is_literal(template: str) -> bool:
     """Whether the template holds no reference."""
     return all(_reference(match) is None for match in _REFERENCE.finditer(template))
+
+
+def editor_references(template: str) -> tuple[str, ...]:
+    """The references, as written, that only an editor can fill in."""
+    references = (_reference(match) for match in _REFERENCE.finditer(template))
+    return tuple(each.written for each in references if each is not None and each.kind == "editor")
 
 
 def _reference(match: re.Match[str]) -> Reference | None:

@@ -36,11 +36,12 @@ def find(
     found: list[Offer] = []
     files: list[str] = []
     problems: list[str] = []
-    for file in _files(source, environ, project):
+    homes = _homes(environ, project)
+    for file in _files(source, homes):
         try:
             content = read_trusted(Path(file))
             files.append(file)
-            found += offers(content, file=file, project=str(project))
+            found += offers(content, file=file, homes=homes)
         except FileNotFoundError:
             continue
         except BadConfig as error:
@@ -53,13 +54,12 @@ def _about(file: str, error: BadConfig) -> str:
     return sentence if file in sentence else f"{file}: {sentence}"
 
 
-def _files(source: str | None, environ: Mapping[str, str], project: Path) -> tuple[str, ...]:
-    homes = _homes(environ, project)
+def _files(source: str | None, homes: Homes) -> tuple[str, ...]:
     programs: list[Program] = [program for program in PROGRAMS if source in {None, program}]
     if programs:
         return tuple(file for program in programs for file in places(program, homes))
     assert source is not None
-    file = project / source
+    file = Path(homes.project, source)
     if not file.exists():
         known = ", ".join(PROGRAMS)
         raise BadConfig(f"cannot import from {source}: there is no such file; the known programs are {known}")

@@ -13,7 +13,7 @@ HOMES = Homes(home="/home/u", config="/home/u/.config", codex="/home/u/.codex", 
 
 def found(document: Any, file: str = "/home/u/x.json") -> dict[str, Offer]:
     content = document if isinstance(document, str) else json.dumps(document)
-    return {offer.name: offer for offer in offers(content.encode(), file=file, project="/work/p")}
+    return {offer.name: offer for offer in offers(content.encode(), file=file, homes=HOMES)}
 
 
 @pytest.mark.parametrize(
@@ -122,16 +122,19 @@ def test_a_codex_file_without_servers_offers_nothing(text: str) -> None:
 def test_a_codex_entry_of_the_wrong_kind_is_unusable() -> None:
     offer = found("[mcp_servers]\na = 1", "/c.toml")["a"]
 
-    assert (offer.state, offer.reason) == (
-        "unusable",
-        "/c.toml: mcpServers.a: must be an object, not a number",
-    )
+    assert (offer.state, offer.reason) == ("unusable", "must be an object, not a number")
+
+
+def test_what_is_wrong_is_said_without_the_place_that_everybody_sees() -> None:
+    offer = found({"mcpServers": {"a b": {"command": "x", "args": "y", "env": []}}})["a b"]
+
+    assert offer.reason == "args: must be a list, not a string; env: must be an object, not a list"
 
 
 @pytest.mark.parametrize("content", ["= 1", "\udcff"])
 def test_what_is_no_toml_is_refused(content: str) -> None:
     with pytest.raises(BadConfig, match=r"cannot read /c\.toml: it is not TOML"):
-        offers(content.encode(errors="surrogateescape"), file="/c.toml", project="/")
+        offers(content.encode(errors="surrogateescape"), file="/c.toml", homes=HOMES)
 
 
 def test_claude_code_keeps_servers_by_project_and_those_win_nothing_over_the_users() -> None:
@@ -158,9 +161,20 @@ def test_an_entry_that_we_would_refuse_is_unusable_and_says_why() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "base"), [("/home/u/.config/x.json", "/home/u/.config"), ("/work/p/.cursor/mcp.json", "/work/p")]
+    ("file", "base", "cwd"),
+    [
+        ("/home/u/.config/x.json", "/home/u/.config", {}),
+        ("/home/u/.cursor/mcp.json", "/home/u", {}),
+        ("/home/u/.config/opencode/opencode.json", "/home/u/.config/opencode", {}),
+        ("/work/p/.cursor/mcp.json", "/work/p", {"cwd": "/work/p"}),
+        ("/else/.vscode/mcp.json", "/else", {"cwd": "/else"}),
+        ("/work/p/.mcp.json", "/work/p", {"cwd": "/work/p"}),
+        ("/work/p/opencode.jsonc", "/work/p", {"cwd": "/work/p"}),
+    ],
 )
-def test_relative_paths_are_made_absolute(file: str, base: str) -> None:
+def test_relative_paths_are_made_absolute_and_a_projects_server_runs_in_it(
+    file: str, base: str, cwd: dict[str, str]
+) -> None:
     entry = {
         "command": "bin/x",
         "envFile": ".env",
@@ -173,7 +187,74 @@ def test_relative_paths_are_made_absolute(file: str, base: str) -> None:
         "envFile": f"{base}/.env",
         "args": [f"{{file:{base}/key}}", "{file:~/key}"],
         "env": {"K": f"{{file:{base}/k}}"},
+        **cwd,
     }
+
+
+def test_what_claude_code_keeps_for_a_project_starts_there() -> None:
+    servers = {"p": {"command": "./run.sh"}, "q": {"command": "q", "cwd": "sub"}, "r": {"url": "http://h/"}}
+    document = {"mcpServers": {"u": {"command": "./u"}}, "projects": {"/work/p": {"mcpServers": servers}}}
+
+    assert {name: offer.entry for name, offer in found(document, "/home/u/.claude.json").items()} == {
+        "p": {"command": "/work/p/run.sh", "cwd": "/work/p"},
+        "q": {"command": "q", "cwd": "/work/p/sub"},
+        "r": {"url": "http://h/"},
+        "u": {"command": "/home/u/u"},
+    }
+
+
+def test_what_an_editor_knows_of_a_project_is_filled_in() -> None:
+    entry = {
+        "command": "${workspaceFolder}/x",
+        "args": ["${workspaceRoot}${/}s.js", "${workspaceFolderBasename}", "${userHome}${pathSeparator}y"],
+        "env": {"K": "${env:HOME}"},
+        "envFile": "${workspaceFolder}/.env",
+        "cwd": "${workspaceFolder}",
+    }
+
+    offer = found({"servers": {"a": entry}}, "/work/p/.vscode/mcp.json")["a"]
+
+    assert offer.state == "new"
+    assert offer.entry == {
+        "command": "/work/p/x",
+        "args": ["/work/p/s.js", "p", "/home/u/y"],
+        "env": {"K": "${env:HOME}"},
+        "envFile": "/work/p/.env",
+        "cwd": "/work/p",
+    }
+
+
+@pytest.mark.parametrize(
+    ("file", "value", "missing"),
+    [
+        ("/work/p/.vscode/mcp.json", "Bearer ${input:tok}", "${input:tok}"),
+        ("/work/p/.vscode/mcp.json", "${command:x}${config:y}", "${command:x} and ${config:y}"),
+        ("/work/p/.vscode/mcp.json", "${workspaceFolder:other}", "${workspaceFolder:other}"),
+        ("/home/u/.cursor/mcp.json", "${workspaceFolder}${workspaceFolder}", "${workspaceFolder}"),
+    ],
+)
+def test_what_only_an_editor_knows_is_named_and_the_offer_is_incomplete(
+    file: str, value: str, missing: str
+) -> None:
+    offer = found({"servers": {"a": {"url": "http://h/", "headers": {"A": value}, "callTimeout": 5}}}, file)[
+        "a"
+    ]
+
+    assert offer.state == "incomplete"
+    assert offer.reason == f"needs a value in place of {missing}, which only an editor can fill in"
+
+
+@pytest.mark.parametrize(
+    ("entry", "launch"),
+    [
+        ({"command": "npx", "args": ["-y", "a b", ""]}, "npx -y 'a b' ''"),
+        ({"command": "x", "args": ["--token", "s3cret"], "env": {"K": "s3cret"}}, "x --token ***"),
+        ({"url": "https://h/?api_key=s3cret"}, "https://h/?api_key=***"),
+        ({}, ""),
+    ],
+)
+def test_what_would_be_started_is_shown_without_secrets(entry: Any, launch: str) -> None:
+    assert found({"mcpServers": {"a": entry}})["a"].launch == launch
 
 
 @pytest.mark.parametrize("path", ["/abs", "~/x", "${HOME}/x", "{env:HOME}/x"])
@@ -188,14 +269,17 @@ def test_what_exists_and_what_was_offered_before_is_marked() -> None:
         return Offer(name, source, {"command": name}, "new")
 
     bad = Offer("a", "/z", {}, "unusable", "no")
+    incomplete = [Offer(name, "/z", {"command": name}, "incomplete", "needs") for name in "bc"]
 
-    judged = sorted_out([offer("a", "/x"), offer("b", "/x"), offer("b", "/y"), bad], ["a"])
+    judged = sorted_out([offer("a", "/x"), offer("b", "/x"), offer("b", "/y"), bad, *incomplete], ["a"])
 
     assert [(each.name, each.state, each.reason) for each in judged] == [
         ("a", "exists", "the configuration has a server of this name"),
         ("b", "new", ""),
-        ("b", "exists", "/x offers a server of this name"),
+        ("b", "exists", "offered above, from /x"),
         ("a", "unusable", "no"),
+        ("b", "exists", "offered above, from /x"),
+        ("c", "incomplete", "needs"),
     ]
 
 
