@@ -179,4 +179,4 @@ def test_programs_get_what_was_changed(
 
     told = json.loads(capsys.readouterr().out)
     assert told.pop("difference").startswith(f"--- {config}\n")
-    assert told == {key: [words.split()[1]], "path": str(config), "dryRun": False}
+    assert told == {key: [words.split()[1]], "path": str(config), "readByDaemon": None, "dryRun": False}

@@ -42,14 +42,14 @@ def take_over(options: Options) -> int:
     from supervisor.runtime.editing import add
     from supervisor.runtime.importing import find
 
-    paths = config_files(options)
-    existing = load(paths, os.environ).servers
+    files = config_files(options)
+    existing = load(files.paths, os.environ).servers
     found = find(options.source, os.environ, existing=existing, project=Path.cwd())
     if not options.json:
         _show(found)
     entries = {offer.name: offer.entry for offer in _picked(found.offers, options)}
-    edited = add(paths[-1], entries, dry_run=options.dry_run) if entries else None
-    report(edited, options, {**_as_object(found), "added": list(entries)})
+    edited = add(files.target, entries, dry_run=options.dry_run) if entries else None
+    report(edited, files, options, {**_as_object(found), "added": list(entries)})
     return FAILED if found.problems else DONE
 
 
