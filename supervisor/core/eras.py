@@ -12,6 +12,8 @@ import msgspec
 MODERN = "2026-07-28"
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 LATEST_HANDSHAKE = HANDSHAKE_VERSIONS[-1]
+SPOKEN = (MODERN, *reversed(HANDSHAKE_VERSIONS))
+"""Every version that can be spoken with a server, the newest first."""
 
 UNSUPPORTED_VERSION = -32022
 
@@ -29,6 +31,16 @@ class Greeting(msgspec.Struct):
     supported_versions: tuple[str, ...] = msgspec.field(default=(), name="supportedVersions")
     capabilities: dict[str, msgspec.Raw] = {}
     server_info: dict[str, Any] = msgspec.field(default_factory=dict[str, Any], name="serverInfo")
+
+
+class _Identity(msgspec.Struct):
+    server_info: dict[str, Any] = msgspec.field(default_factory=dict[str, Any], name=f"{_PREFIX}serverInfo")
+
+
+class _Introduction(msgspec.Struct):
+    """A greeting by which a modern server introduces itself: where all its results say whose they are."""
+
+    meta: _Identity = msgspec.field(default_factory=_Identity, name="_meta")
 
 
 class _Supported(msgspec.Struct):
@@ -65,7 +77,17 @@ def read_greeting(result: bytes | msgspec.Raw) -> Greeting:
     Raises:
         msgspec.DecodeError: it is not a greeting.
     """
-    return msgspec.json.decode(result, type=Greeting)
+    greeting = msgspec.json.decode(result, type=Greeting)
+    greeting.server_info = greeting.server_info or _introduction(result)
+    return greeting
+
+
+def _introduction(result: bytes | msgspec.Raw) -> dict[str, Any]:
+    """Who the server says that it is; nothing where that cannot be read, as no talk hangs on it."""
+    try:
+        return msgspec.json.decode(result, type=_Introduction).meta.server_info
+    except msgspec.DecodeError:
+        return {}
 
 
 def supported_versions(data: bytes | msgspec.Raw) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from typing import Literal
 import msgspec
 
 from supervisor import __version__
+from supervisor.core.eras import SPOKEN
 from supervisor.core.plan import Kind as PlanKind
 from supervisor.runtime.bus import KINDS, News
 from supervisor.surfaces.service import Caller, Service
@@ -68,6 +69,8 @@ class Information(msgspec.Struct, rename="camel", frozen=True):
     """What it reads; later files shadow earlier ones."""
     generation: int
     """The number of the tool listing in force."""
+    protocol: tuple[str, ...]
+    """The versions of MCP that it speaks with servers, the newest first; `servers/get` has each server's."""
     servers: Counts
     """How many there are."""
     problems: tuple[str, ...]
@@ -109,6 +112,7 @@ def info(service: Service, _params: NoParams, _caller: Caller) -> Information:
         socket=service.socket,
         config_files=tuple(FileView(file.path, file.found) for file in service.loaded.files),
         generation=view.generation,
+        protocol=SPOKEN,
         servers=Counts(
             total=len(view.servers),
             connected=sum(server.state == "connected" for server in view.servers),

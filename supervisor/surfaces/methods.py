@@ -74,7 +74,7 @@ METHODS: Mapping[str, Method] = {
         params=NoParams,
         result=daemon_methods.Information,
         handler=daemon_methods.info,
-        summary="Says what the daemon is: version, process, uptime, files, generation.",
+        summary="Says what the daemon is: version, process, uptime, files, generation, protocol.",
     ),
     "supervisor/describe": Method(
         params=NoParams,

@@ -51,6 +51,26 @@ def test_a_greeting_of_the_modern_era_is_read() -> None:
     assert not eras.offers_tools(found)
 
 
+IDENTITY = {"io.modelcontextprotocol/serverInfo": {"name": "x", "version": "1"}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"_meta": IDENTITY}, {"name": "x", "version": "1"}),
+        ({"_meta": IDENTITY, "serverInfo": {"name": "y"}}, {"name": "y"}),
+        ({"_meta": {"other": 1}}, {}),
+        ({"_meta": "nonsense"}, {}),
+        ({"_meta": {"io.modelcontextprotocol/serverInfo": "nonsense"}}, {}),
+        ({}, {}),
+    ],
+)
+def test_a_modern_server_introduces_itself_in_the_meta_of_its_answer(
+    fields: dict[str, object], said: dict[str, str]
+) -> None:
+    assert greeting(supportedVersions=["2026-07-28"], **fields).server_info == said
+
+
 @pytest.mark.parametrize(
     "raw", [b"[]", b'"hello"', b"null", b'{"protocolVersion":5}', b'{"supportedVersions":"all"}', b"{"]
 )

@@ -47,6 +47,7 @@ def test_info_says_who_answers(daemon: Daemon, shared: Launcher) -> None:
     assert info["configFiles"] == [{"path": str(shared.config), "found": True}]
     assert (info["servers"]["total"], info["servers"]["connected"]) == (4, 2)
     assert info["generation"] == daemon.client.result("tools/list")["generation"]
+    assert info["protocol"] == ["2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"]
 
 
 def test_servers_are_listed_by_name_with_every_field(client: Client) -> None:
@@ -63,6 +64,7 @@ def test_a_server_that_works_is_described_as_it_is(client: Client, shared: Launc
     assert set(zebra) >= SERVER | DETAIL
     assert (zebra["phase"], zebra["run"], zebra["restarts"], zebra["tools"]) == ("ready", 1, 0, 2)
     assert (zebra["transport"], zebra["protocol"]) == ("stdio", "2026-07-28")
+    assert zebra["serverInfo"] == {"name": "fake", "version": "1"}
     assert (zebra["source"], zebra["shadows"], zebra["exit"]) == (str(shared.config), [], None)
     assert zebra["cwd"] == "/"
     assert [word for word, _ in zebra["timeline"]] == ["spawned", "heard", "greeted", "listed"]
