@@ -4,14 +4,17 @@ import gc
 import json
 import os
 import platform
-from collections.abc import Collection
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from supervisor import __version__
 from supervisor.cli.grammar import Options, Parser, Verb
 from supervisor.core.printable import paragraphs
 from supervisor.errors import BAD_CONFIG, DONE, BadConfig, SupervisorError, TimedOut
 from supervisor.surfaces.client import SyncClient
+
+if TYPE_CHECKING:
+    from supervisor.core.agents import Names
 
 LONGEST_STOP = 15.0
 """Seconds that a daemon takes to stop at most, its servers' grace included."""
@@ -80,17 +83,20 @@ def check(options: Options) -> int:
         if not Path(file).exists():
             raise BadConfig(f"cannot check {file}: there is no such file")
     loaded = load(config_paths(options.rest, os.environ), os.environ)
-    found = report(loaded, public_names=_public_names(options.socket) if loaded.agents else None)
+    found = report(loaded, names=_names(options.socket) if loaded.agents else None)
     print(json.dumps(found, indent=2) if options.json else paragraphs("\n".join(lines(found))))
     return DONE if found["ok"] else BAD_CONFIG
 
 
-def _public_names(path: str | None) -> Collection[str] | None:
-    """The names of all tools, those left out included; None when nobody knows them all now."""
+def _names(path: str | None) -> "Names | None":
+    """The names of all tools, those that cannot be called included; None when nobody knows them all now."""
+    from supervisor.core.agents import Names
+
     with suppress(SupervisorError), SyncClient(path) as client:
         answer = client.request("tools/list", {"all": True}, timeout=CHECK_PATIENCE)
         if answer["complete"]:
-            return {tool["name"] for tool in (*answer["tools"], *answer["leftOut"])}
+            present = {tool["name"] for tool in (*answer["tools"], *answer["leftOut"])}
+            return Names({*present, *answer["former"]}, tuple(answer["unlisted"]))
     return None
 
 

@@ -166,15 +166,25 @@ def _verdicts(patterns: tuple[str, ...]) -> Allowed:
     return _Verdicts(patterns)
 
 
-def unmatched(agents: Mapping[str, Agent], public_names: Collection[str]) -> dict[str, tuple[str, ...]]:
+class Names(Struct, frozen=True):
+    """The public names of the tools that servers have or had, whether or not they can be called."""
+
+    certain: Collection[str]
+    beginnings: tuple[str, ...] = ()
+    """How the names of tools begin whose server has not listed any yet: such a one may well be there."""
+
+
+def unmatched(agents: Mapping[str, Agent], names: Names) -> dict[str, tuple[str, ...]]:
     """For each agent that has any: the exact names in its list, denied ones too, that no tool has.
 
     A glob is never among them: it may well be meant for tools to come.
     """
-    missing = {name: _missing(agent.patterns, public_names) for name, agent in agents.items()}
-    return {name: names for name, names in missing.items() if names}
+    missing = {agent.name: _missing(agent.patterns, names) for agent in agents.values()}
+    return {agent: absent for agent, absent in missing.items() if absent}
 
 
-def _missing(patterns: Sequence[str], public_names: Collection[str]) -> tuple[str, ...]:
+def _missing(patterns: Sequence[str], names: Names) -> tuple[str, ...]:
     exact = dict.fromkeys(pattern.removeprefix("!") for pattern in patterns if "*" not in pattern)
-    return tuple(name for name in exact if name not in public_names)
+    return tuple(
+        name for name in exact if name not in names.certain and not name.startswith(names.beginnings)
+    )

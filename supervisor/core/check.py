@@ -7,12 +7,12 @@ written; of variables and headers only the names. A password inside an address i
 import difflib
 import json
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
-from supervisor.core.agents import Agent, unmatched
+from supervisor.core.agents import Agent, Names, unmatched
 from supervisor.core.document import is_list, is_object
 from supervisor.core.ringlog import Redactor
 from supervisor.core.servers import CONCEALED, BadServer, Loaded, Notice, Problem, ServerSpec
@@ -21,13 +21,13 @@ _CREDENTIALS_IN_URL = re.compile(r"//[^/?#]*@")
 _TARGET_KEYS = frozenset({"type", "command", "args", "url", "enabled"})
 
 
-def report(loaded: Loaded, *, public_names: Collection[str] | None = None) -> dict[str, Any]:
+def report(loaded: Loaded, *, names: Names | None = None) -> dict[str, Any]:
     """Everything that was read, as JSON; `ok` is false when there is a problem.
 
     A server in trouble is no problem of the configuration: what it misses may well be there for the daemon.
-    `public_names` are those of all tools, where a daemon can be asked; agents are then held against them.
+    `names` are those of all tools, where a daemon can be asked; agents are then held against them.
     """
-    notices = (*loaded.notices, *(() if public_names is None else absent_tools(loaded.agents, public_names)))
+    notices = (*loaded.notices, *(() if names is None else absent_tools(loaded.agents, names)))
     return {
         "ok": not loaded.problems,
         "files": [_plain(file) for file in loaded.files],
@@ -43,11 +43,11 @@ def report(loaded: Loaded, *, public_names: Collection[str] | None = None) -> di
     }
 
 
-def absent_tools(agents: Mapping[str, Agent], public_names: Collection[str]) -> Iterator[Notice]:
+def absent_tools(agents: Mapping[str, Agent], names: Names) -> Iterator[Notice]:
     """A notice for every exact name in an agent's list that no tool has, with the nearest that one has."""
-    for agent, names in unmatched(agents, public_names).items():
-        for name in names:
-            near = difflib.get_close_matches(name, public_names, n=1)
+    for agent, absent in unmatched(agents, names).items():
+        for name in absent:
+            near = difflib.get_close_matches(name, names.certain, n=1)
             question = f"; did you mean {near[0]}?" if near else ""
             message = f"names the tool {name}, which no server has{question}"
             yield Notice(agents[agent].source, f"agent {agent}", message)

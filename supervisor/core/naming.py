@@ -12,6 +12,8 @@ MAX_LENGTH = 64
 
 _REJECTED = re.compile(r"[^A-Za-z0-9_-]")
 _FINGERPRINT_LENGTH = 8
+_KEPT_LENGTH = MAX_LENGTH - _FINGERPRINT_LENGTH - 1
+"""How much of a name that is too long stays as it is."""
 
 
 def public_name(prefix: str, separator: str, tool: str) -> str:
@@ -23,8 +25,12 @@ def public_name(prefix: str, separator: str, tool: str) -> str:
     mended = _REJECTED.sub("_", full)
     if len(mended) <= MAX_LENGTH:
         return mended
-    kept = MAX_LENGTH - _FINGERPRINT_LENGTH - 1
-    return f"{mended[:kept]}_{_fingerprint(full)}"
+    return f"{mended[:_KEPT_LENGTH]}_{_fingerprint(full)}"
+
+
+def beginning(prefix: str, separator: str) -> str:
+    """How the public names of all tools of that prefix begin."""
+    return _REJECTED.sub("_", f"{prefix}{separator}")[:_KEPT_LENGTH] if prefix else ""
 
 
 def _fingerprint(full: str) -> str:

@@ -17,7 +17,7 @@ from msgspec import Struct
 from supervisor.core.agents import Agent, selection
 from supervisor.core.catalog import Catalog, Generations, Route, Shelf
 from supervisor.core.counters import Counters
-from supervisor.core.naming import public_name
+from supervisor.core.naming import beginning
 from supervisor.core.phases import (
     Backoff,
     Idle,
@@ -267,7 +267,7 @@ class Fleet:
         route = self.listing.find(name)
         if route is not None:
             return route
-        hidden = self.catalog.why_not(name)
+        hidden = self.listing.why_not(name)
         if hidden is not None:
             sentence = f"cannot call {name}: {hidden.reason}"
             raise RefusedByPolicy(sentence, server=hidden.server, outcome=Outcome.REJECTED)
@@ -317,7 +317,7 @@ class Fleet:
     def _might_list(self, name: str) -> Member | None:
         """The server that is still coming up for the first time and may have that tool."""
         for member in self.members.values():
-            stem = public_name(member.prefix, self.listing.separator, "x")[:-1]
+            stem = beginning(member.prefix, self.listing.separator)
             if member.shelf is None and member.may_return and name.startswith(stem):
                 return member
         return None

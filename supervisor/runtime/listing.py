@@ -1,7 +1,8 @@
 """The catalog as it is now: built when somebody looks at it after a change, and news of it when it changed.
 
 Fifty servers that come up together cost one catalog and not fifty. A tool that left the catalog with its
-server is remembered, so that calling it says what happened instead of "unknown tool".
+server is remembered, so that calling it says what happened instead of "unknown tool"; and so is one that was
+left out, so that it stays refused.
 """
 
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 import anyio
 import anyio.lowlevel
 
-from supervisor.core.catalog import Catalog, Generations, Route, Shelf, Steps, build
+from supervisor.core.catalog import Catalog, Generations, LeftOut, Route, Shelf, Steps, build
 from supervisor.core.policy import Policy
 from supervisor.runtime.bus import Bus, CatalogEvent
 
@@ -37,6 +38,7 @@ class Listing:
         self.policy: Policy = policy
         self._generations = Generations()
         self._former: dict[str, Route] = {}
+        self._formerly_left_out: dict[str, LeftOut] = {}
         self._outdated = False
         self.current: Mapping[str, Route] = {}
         """Where calls go, by public name; nothing while that may have changed and nobody has looked."""
@@ -64,6 +66,18 @@ class Listing:
     def former(self, name: str) -> Route | None:
         """Where a tool was that is no longer listed because its server cannot answer."""
         return self._former.get(name)
+
+    def why_not(self, name: str) -> LeftOut | None:
+        """The tool that would have this name, had its server, there or gone, not had it left out."""
+        hidden = self.catalog.why_not(name)
+        return self._formerly_left_out.get(name) if hidden is None and name not in self._former else hidden
+
+    @property
+    def former_names(self) -> tuple[str, ...]:
+        """The names of all tools of servers that cannot answer now, listed or left out, in order."""
+        present = self.catalog.by_name
+        gone = self._former.keys() | self._formerly_left_out.keys()
+        return tuple(sorted(gone - present.keys()))
 
     def changed(self, cause: str) -> None:
         """Take note that something may be different."""
@@ -94,10 +108,10 @@ class Listing:
         began = time.perf_counter()
         catalog = build(self._shelves(), separator=self.separator, policy=self.policy)
         self._generations = self._generations.after(catalog)
-        self._former = {
-            offer.public_name: offer.route
-            for shelf in self._remembered()
-            for offer in shelf.arrange(separator=self.separator, policy=self.policy).offers
+        gone = [shelf.arrange(separator=self.separator, policy=self.policy) for shelf in self._remembered()]
+        self._former = {offer.public_name: offer.route for each in gone for offer in each.offers}
+        self._formerly_left_out = {
+            entry.public_name: entry for each in gone for entry in each.left_out if entry.public_name
         }
         self._took = time.perf_counter() - began
 

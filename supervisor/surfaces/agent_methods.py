@@ -8,6 +8,7 @@ import msgspec
 from supervisor.core.agents import Agent, find, selection, unmatched
 from supervisor.surfaces.daemon_methods import NoParams
 from supervisor.surfaces.service import Caller, Service
+from supervisor.surfaces.toolnames import known
 
 
 class AgentParams(msgspec.Struct, rename="camel", frozen=True):
@@ -24,7 +25,7 @@ def agents_list(service: Service, _params: NoParams, _caller: Caller) -> Mapping
 
 def agents_get(service: Service, params: AgentParams, _caller: Caller) -> Mapping[str, Any]:
     agent = find(service.loaded.agents, params.agent)
-    absent = unmatched({agent.name: agent}, service.fleet.catalog.by_name)
+    absent = unmatched({agent.name: agent}, known(service))
     return {
         **_described(agent),
         "tools": _tools(service, agent.name),

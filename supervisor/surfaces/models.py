@@ -124,7 +124,7 @@ class AgentDetail(msgspec.Struct, rename="camel", frozen=True):
     tools: tuple[str, ...]
     """The public names that it allows now."""
     unmatched: tuple[str, ...]
-    """Exact names among the patterns that no server has."""
+    """Exact names among the patterns that no server has or had, nor could yet list."""
 
 
 class ErrorExit(msgspec.Struct, rename="camel", frozen=True):

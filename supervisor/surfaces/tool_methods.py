@@ -12,6 +12,7 @@ from supervisor.core.view import shown
 from supervisor.errors import InvalidParams, Outcome
 from supervisor.runtime.calls import CallRequest
 from supervisor.surfaces.service import Caller, Service
+from supervisor.surfaces.toolnames import beginnings
 
 _Definition = Annotated[msgspec.Raw, msgspec.Meta(extra_json_schema={"type": "object"})]
 _Definitions = Annotated[
@@ -38,7 +39,7 @@ class ListParams(msgspec.Struct, rename="camel", frozen=True):
     since: int | None = None
     """A generation that the client knows; the answer then holds only what changed, as far back as it can."""
     all: bool = False
-    """Add `leftOut`: the tools that are not offered, and why."""
+    """Add what cannot be called: `leftOut` with the reason, `former` and `unlisted`."""
 
 
 class LeftOutTool(msgspec.Struct, rename="camel", frozen=True):
@@ -74,6 +75,10 @@ class ToolList(msgspec.Struct, rename="camel", frozen=True):
     """The generation that the difference is to."""
     left_out: tuple[LeftOutTool, ...] | msgspec.UnsetType = msgspec.UNSET
     """With `all`: the tools of running servers that are not offered."""
+    former: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """With `all`: the names of the tools, offered or not, of servers that cannot answer now."""
+    unlisted: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
+    """With `all`: how the names of tools begin whose server has not listed any since the daemon started."""
 
 
 class ToolDetail(msgspec.Struct, rename="camel", frozen=True):
@@ -106,6 +111,8 @@ def tools_list(service: Service, params: ListParams, _caller: Caller) -> ToolLis
         removed=msgspec.UNSET if difference is None else difference.removed,
         since=msgspec.UNSET if difference is None or params.since is None else params.since,
         left_out=_left_out(service) if params.all else msgspec.UNSET,
+        former=fleet.listing.former_names if params.all else msgspec.UNSET,
+        unlisted=beginnings(service) if params.all else msgspec.UNSET,
     )
 
 

@@ -9,6 +9,7 @@ from supervisor.core.agents import (
     MAX_PATTERN_LENGTH,
     MAX_PATTERNS,
     Agent,
+    Names,
     check_pattern,
     find,
     selection,
@@ -140,4 +141,10 @@ def test_exact_names_that_no_tool_has_are_told_and_globs_never() -> None:
         "b": Agent("b", ("files_read", "*"), "f"),
     }
 
-    assert unmatched(agents, {"files_read", "git_log"}) == {"a": ("files_raed", "gone")}
+    assert unmatched(agents, Names({"files_read", "git_log"})) == {"a": ("files_raed", "gone")}
+
+
+def test_a_name_that_a_server_may_yet_list_is_not_called_absent() -> None:
+    agents = {"a": Agent("a", ("files_read", "web_get", "git_log"), "f")}
+
+    assert unmatched(agents, Names({"git_log"}, beginnings=("files_",))) == {"a": ("web_get",)}

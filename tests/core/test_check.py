@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from supervisor.core.agents import Agent
+from supervisor.core.agents import Agent, Names
 from supervisor.core.check import lines, report
 from supervisor.core.interpolate import Text
 from supervisor.core.servers import BadServer, ConfigFile, Launch, Loaded, Notice, Problem, ServerSpec
@@ -127,7 +127,7 @@ def test_an_agents_file_that_is_not_there_is_not_shown_to_people() -> None:
 
 
 def test_exact_names_that_no_server_has_are_noticed_when_the_tools_are_known() -> None:
-    found = report(loaded(agents=AGENTS), public_names={"files_read", "files_write"})
+    found = report(loaded(agents=AGENTS), names=Names({"files_read", "files_write"}))
 
     assert [notice["text"] for notice in found["notices"]] == [
         f"{FILE}: agent reader: names the tool files_raed, which no server has; did you mean files_read?",

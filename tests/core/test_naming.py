@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.naming import public_name
+from supervisor.core.naming import beginning, public_name
 
 TEXTS = st.text(max_size=90)
 TOOLS = st.text(min_size=1, max_size=90)
@@ -40,6 +40,11 @@ def test_long_names_that_only_mending_made_alike_stay_apart() -> None:
 @given(TEXTS, TEXTS, TOOLS)
 def test_every_name_is_one_that_providers_accept(prefix: str, separator: str, tool: str) -> None:
     assert re.fullmatch(r"[A-Za-z0-9_-]{1,64}", public_name(prefix, separator, tool))
+
+
+@given(TEXTS, TEXTS, TOOLS)
+def test_every_name_begins_as_its_prefix_says(prefix: str, separator: str, tool: str) -> None:
+    assert public_name(prefix, separator, tool).startswith(beginning(prefix, separator))
 
 
 @given(st.from_regex(r"\A[A-Za-z0-9_-]{1,64}\Z"))

@@ -5,7 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.e2e.support import Client, fake, launching
+from tests.e2e.support import Client, Launcher, fake, launching
 
 WRITES, SILENT, READS = "one_crash", "one_noise", "one_echo"
 """A tool that says it writes, one that says nothing of itself, and one that only reads."""
@@ -74,6 +74,29 @@ def test_with_open_everything_may_be_called(by_policy: dict[str, Client]) -> Non
 
     assert set(approvals(client).values()) == {"auto"}
     assert client.refusal(WRITES, code=5)["data"]["exit"]["code"] == 5
+
+
+def test_what_is_refused_stays_refused_when_its_server_is_gone(launcher: Launcher) -> None:
+    client = launcher.start({"one": fake(tools=["*", "!sleep"])}).client
+    client.result("servers/stop", server="one")
+
+    codes = {name: client.refusal(name)["code"] for name in (WRITES, "one_sleep", READS, "one_sing")}
+
+    assert codes == {WRITES: -32008, "one_sleep": -32008, READS: -32003, "one_sing": -32002}
+    assert client.error("tools/get", name=WRITES)["code"] == -32008
+
+
+def test_no_server_has_only_what_none_ever_had(launcher: Launcher) -> None:
+    patterns = [WRITES, READS, "two_echo", "two_crash", "off_echo", "one_sing", "two_sing"]
+    servers = {"one": fake(), "two": fake(), "off": fake(enabled=False)}
+    client = launcher.start(servers, agents={"a": patterns}).client
+    client.result("servers/stop", server="two")
+
+    absent = client.result("agents/get", agent="a")["unmatched"]
+    checked = launcher.command("check", str(launcher.config)).stdout
+
+    assert absent == ["one_sing", "two_sing"]
+    assert [name for name in patterns if f"{name}, which no server has" in checked] == absent
 
 
 def test_globs_of_an_entry_hide_its_tools(by_policy: dict[str, Client]) -> None:

@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from supervisor.core.agents import Agent
-from supervisor.core.catalog import Catalog, Shelf, build, done, parse_tools
+from supervisor.core.catalog import Catalog, Shelf, done, parse_tools
 from supervisor.core.servers import Loaded
 from supervisor.core.spec import SupervisorSettings
 from supervisor.errors import InvalidParams
+from supervisor.runtime.listing import Listing
 from supervisor.surfaces.agent_methods import AgentParams, agents_get, agents_list
 from supervisor.surfaces.daemon_methods import NoParams
 from supervisor.surfaces.service import Caller, Service
@@ -23,10 +24,23 @@ NOBODY = cast("Caller", None)
 
 
 @dataclass(frozen=True, slots=True)
-class FleetAtRest:
-    """A fleet of which only the catalog is looked at."""
+class MemberAtRest:
+    """A server that has not listed anything yet."""
 
-    catalog: Catalog
+    prefix: str
+    shelf: None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FleetAtRest:
+    """A fleet of which only the tools are looked at."""
+
+    listing: Listing
+    members: dict[str, MemberAtRest]
+
+    @property
+    def catalog(self) -> Catalog:
+        return self.listing.catalog
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,17 +49,20 @@ class ServiceAtRest:
     loaded: Loaded
 
 
-def shelf(server: str, *tools: str) -> Shelf:
-    definitions = [msgspec.json.encode({"name": tool, "inputSchema": {}}) for tool in tools]
+def shelf(server: str, *tools: str, writes: bool = False) -> Shelf:
+    hints = {"annotations": {"readOnlyHint": False}} if writes else {}
+    definitions = [msgspec.json.encode({"name": tool, "inputSchema": {}, **hints}) for tool in tools]
     good, bad = done(parse_tools(definitions))
     return Shelf(server, server, good, None, bad)
 
 
 def service(agents: dict[str, Agent] = AGENTS) -> Service:
-    shelves = [shelf("files", "read", "write"), shelf("web", "get")]
-    catalog = build(shelves, separator="_", policy="read-only")
+    shelves = [shelf("files", "read", "write"), shelf("web", "get"), shelf("disk", "format", writes=True)]
+    gone = [shelf("git", "log"), shelf("mail", "send", writes=True)]
+    listing = Listing(lambda: shelves, lambda: gone, separator="_", policy="read-only")
+    listing.changed("began")
     loaded = Loaded(SupervisorSettings(), {}, (), (), (), unreadable=False, agents=agents)
-    return cast("Service", ServiceAtRest(FleetAtRest(catalog), loaded))
+    return cast("Service", ServiceAtRest(FleetAtRest(listing, {"slow": MemberAtRest("slow")}), loaded))
 
 
 def test_agents_are_listed_with_how_many_tools_they_have_now() -> None:
@@ -78,6 +95,23 @@ def test_an_agent_that_may_everything_has_every_tool_and_nothing_unmatched() -> 
     answer = agents_get(service(agents), AgentParams("any"), NOBODY)
 
     assert (answer["tools"], answer["unmatched"]) == (["files_read", "files_write", "web_get"], ())
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("disk_format", "refused by policy"),
+        ("git_log", "its server is gone"),
+        ("mail_send", "refused by policy, and its server is gone"),
+        ("slow_poke", "its server has yet to list its tools"),
+    ],
+)
+def test_a_tool_that_cannot_be_called_now_is_none_that_no_server_has(name: str, why: str) -> None:
+    agents = {"a": Agent("a", (name,), "f")}
+
+    answer = agents_get(service(agents), AgentParams("a"), NOBODY)
+
+    assert (answer["tools"], answer["unmatched"]) == ([], ()), why
 
 
 def test_an_unknown_agent_is_refused() -> None:
