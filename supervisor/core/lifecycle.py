@@ -46,6 +46,7 @@ from supervisor.core.phases import (
     Lost,
     Open,
     Opened,
+    Phase,
     Policy,
     Ready,
     RestartRequested,
@@ -84,7 +85,7 @@ def _on_command(state: ServerState, command: Command, policy: Policy, now: float
         case StartRequested():
             return _on_start(state, policy)
         case StopRequested():
-            return _on_stop(state, policy, now)
+            return _on_stop(state, policy, now, command.reason)
         case KillRequested():
             return _on_kill(state, policy, now)
         case RestartRequested():
@@ -123,13 +124,13 @@ def _on_start(state: ServerState, policy: Policy) -> Step:
     assert_never(state.phase)
 
 
-def _on_stop(state: ServerState, policy: Policy, now: float) -> Step:
+def _on_stop(state: ServerState, policy: Policy, now: float, reason: str) -> Step:
     state = replace(state, goal=Goal.DOWN)
     match state.phase:
         case Starting() | Ready():
-            return _close(state, policy, now, StopCause.REQUESTED, "stop requested")
+            return _close(state, policy, now, StopCause.REQUESTED, reason)
         case Idle() | Backoff() | Unavailable():
-            return Step(replace(state, phase=Stopped()), reason="stop requested")
+            return Step(replace(state, phase=Stopped()), reason=reason)
         case Stopped() | Stopping() | Killing():
             return Step(state)
     assert_never(state.phase)
@@ -141,7 +142,7 @@ def _on_kill(state: ServerState, policy: Policy, now: float) -> Step:
             state = replace(state, goal=Goal.DOWN)
             return _abort(state, policy, now, StopCause.REQUESTED, "kill requested")
         case Stopped() | Idle() | Killing() | Backoff() | Unavailable():
-            return _on_stop(state, policy, now)
+            return _on_stop(state, policy, now, StopCause.REQUESTED)
     assert_never(state.phase)
 
 
@@ -228,12 +229,14 @@ def _on_lost(state: ServerState, policy: Policy, now: float, cause: StopCause, d
 
 def _on_ended(state: ServerState, policy: Policy, now: float, jitter: float, end: End) -> Step:
     if state.goal is Goal.DOWN:
-        return Step(replace(state, phase=Stopped()), reason=end.detail)
+        return Step(replace(state, phase=Stopped()), reason=_why_stopped(state.phase, end))
     match state.phase:
-        case Stopping(cause=StopCause.RESTART) | Killing(cause=StopCause.RESTART):
-            return _begin(state, f"{end.detail}; starting again")
-        case Stopping(cause=StopCause.IDLE) | Killing(cause=StopCause.IDLE):
-            return Step(replace(state, phase=Idle()), reason=f"{end.detail}; waits for a call")
+        case (
+            Stopping(cause=StopCause.RESTART, detail=detail) | Killing(cause=StopCause.RESTART, detail=detail)
+        ):
+            return _begin(state, f"{detail}; {end.detail}; starting again")
+        case Stopping(cause=StopCause.IDLE, detail=detail) | Killing(cause=StopCause.IDLE, detail=detail):
+            return Step(replace(state, phase=Idle()), reason=f"{detail}; {end.detail}; waits for a call")
         case Stopping(detail=detail, served=served) | Killing(detail=detail, served=served):
             # What made us stop it is the reason; how it ended by our own signal, even with code 0, is not.
             return _fail(state, policy, now, jitter, replace(end, detail=detail, code=None), served)
@@ -244,6 +247,17 @@ def _on_ended(state: ServerState, policy: Policy, now: float, jitter: float, end
         case Stopped() | Idle() | Backoff() | Unavailable():
             return Step(state)
     assert_never(state.phase)
+
+
+def _why_stopped(phase: Phase, end: End) -> str:
+    """What made us end the run, then how it ended: our own signal alone would look like a failure."""
+    match phase:
+        case Stopping(cause=StopCause.REQUESTED) | Killing(cause=StopCause.REQUESTED):
+            return f"{phase.detail}; {end.detail}"
+        case Stopping() | Killing():
+            return f"{phase.detail}; {end.detail}; {StopCause.REQUESTED}"
+        case _:
+            return end.detail
 
 
 def _begin(state: ServerState, reason: str) -> Step:

@@ -104,7 +104,8 @@ class StartRequested(msgspec.Struct, frozen=True):
 
 
 class StopRequested(msgspec.Struct, frozen=True):
-    pass
+    reason: str = "stop requested"
+    """Whose wish it is, in the words that status will have for it."""
 
 
 class KillRequested(msgspec.Struct, frozen=True):

@@ -57,4 +57,4 @@ def decide(
     if count >= policy.max_failures:
         return GiveUp(f"crash loop: {count} failures in {policy.window:g} s")
     delay = min(policy.delay * 2.0 ** min(count - 1, 64), policy.max_delay) * (1 + jitter / 10)
-    return Retry(delay, f"next try in {delay:.1f} s, failure {count} of at most {policy.max_failures}")
+    return Retry(delay, f"to be tried again, failure {count} of at most {policy.max_failures}")

@@ -186,7 +186,7 @@ class Fleet:
             UnknownServer: there is none of that name.
         """
         member = self.member(name)
-        await member.actor.tell(StopRequested())
+        await member.actor.tell(StopRequested("stopped by an operator"))
         if wait:
             await member.actor.reach(Stopped)
 

@@ -237,8 +237,13 @@ class Member:
             self.ends.append(ExitView(self.redact(stopped + end.detail), self._since, end.code, end.signal))
         if self._offering.moved(transition.before.phase, transition.after.phase):
             self._shared.tools_changed(self, phase_word(transition.after.phase))
-        self._shared.publish(self, replace(transition, reason=reason))
+        self._shared.publish(self, replace(transition, reason=reason + self._next_try()))
         self._serve_calls(transition.after.phase, transition.before.phase)
+
+    def _next_try(self) -> str:
+        """When it is tried again, for the news of this moment; in a reason that is kept it would go stale."""
+        wait = self._retry_after()
+        return "" if wait is None else f"; next try in {wait:.1f} s"
 
     def _on_line(self, line: Line) -> None:
         self._shared.log_line(self, line.at, line.text)

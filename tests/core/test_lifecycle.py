@@ -101,7 +101,7 @@ def test_a_start_during_any_stop_turns_it_into_a_restart(
     check(got, stage(StopCause.RESTART), (), reason)
 
     after_the_end = step(got.state, Ended(3, End("exit 0", code=0)), NEVER, now=NOW)
-    check(after_the_end, NEW, (Open(4),), "exit 0; starting again")
+    check(after_the_end, NEW, (Open(4),), "why; exit 0; starting again")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +124,19 @@ def test_a_stop_closes_what_runs_and_forgets_the_rest(
 
     check(got, after, effects, reason)
     assert got.state.goal is Goal.DOWN
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (READY, closing(StopCause.REQUESTED, "stopped by an operator", served=10.0)),
+        (BACKOFF, Stopped()),
+    ],
+)
+def test_a_stop_says_who_wanted_it(before: Phase, after: Phase) -> None:
+    got = turn(before, StopRequested("stopped by an operator"))
+
+    assert (got.state.phase, got.reason) == (after, "stopped by an operator")
 
 
 KILLED = killing(StopCause.REQUESTED, "kill requested")
@@ -196,7 +209,12 @@ def test_a_call_wakes_a_server_that_merely_waits(
 def test_a_call_does_not_undo_a_stop_that_was_asked_for() -> None:
     wanted = turn(closing(StopCause.IDLE), Wanted(), goal=Goal.DOWN)
 
-    check(step(wanted.state, Ended(3, End("exit 0")), LAZY, now=NOW), Stopped(), (), "exit 0")
+    check(
+        step(wanted.state, Ended(3, End("exit 0")), LAZY, now=NOW),
+        Stopped(),
+        (),
+        "why; exit 0; stop requested",
+    )
 
 
 # Deadlines.

@@ -38,14 +38,37 @@ LEFT = End("exited with code 0", code=0)
 
 @pytest.mark.parametrize("before", [closing(StopCause.REQUESTED), killing(StopCause.RESTART)])
 def test_the_end_of_an_unwanted_server_is_its_stop(before: Phase) -> None:
-    check(turn(before, Ended(3, LEFT), ALWAYS, goal=Goal.DOWN), Stopped(), (), "exited with code 0")
+    got = turn(before, Ended(3, LEFT), ALWAYS, goal=Goal.DOWN)
+
+    assert isinstance(got.state.phase, Stopped)
+    assert got.effects == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "reason"),
+    [
+        (
+            closing(StopCause.REQUESTED, "stopped by an operator"),
+            "stopped by an operator; exited with code 0",
+        ),
+        (killing(StopCause.REQUESTED, "kill requested"), "kill requested; exited with code 0"),
+        (closing(StopCause.RESTART, "restart"), "restart; exited with code 0; stop requested"),
+        (
+            killing(StopCause.LOST, "closed its output"),
+            "closed its output; exited with code 0; stop requested",
+        ),
+        (Stopped(), "exited with code 0"),
+    ],
+)
+def test_the_end_that_we_caused_says_so_first(before: Phase, reason: str) -> None:
+    assert turn(before, Ended(3, LEFT), goal=Goal.DOWN).reason == reason
 
 
 @pytest.mark.parametrize("stage", [closing, killing])
 def test_the_end_of_an_unused_server_leaves_it_waiting_for_a_call(stage: Stage) -> None:
     got = turn(stage(StopCause.IDLE), Ended(3, LEFT), LAZY)
 
-    check(got, Idle(), (), "exited with code 0; waits for a call")
+    check(got, Idle(), (), "why; exited with code 0; waits for a call")
 
 
 @pytest.mark.parametrize(
@@ -72,7 +95,7 @@ def test_by_default_an_unplanned_end_is_final_and_says_why(before: Phase, reason
 def test_with_on_failure_an_unplanned_end_is_followed_by_a_new_try(before: Phase, reason: str) -> None:
     got = turn(before, Ended(3, CRASH), ON_FAILURE)
 
-    check(got, Backoff(100.5), (), f"{reason}; next try in 0.5 s, failure 1 of at most 5")
+    check(got, Backoff(100.5), (), f"{reason}; to be tried again, failure 1 of at most 5")
     assert got.state.failures == (NOW,)
 
 

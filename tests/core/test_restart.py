@@ -36,7 +36,7 @@ def test_jitter_lengthens_the_delay_by_up_to_a_tenth(jitter: float, delay: float
 def test_a_retry_says_when_and_how_much_of_the_budget_is_used() -> None:
     policy = RestartPolicy(mode="always")
 
-    assert after(policy, (99.0, 100.0)) == Retry(1.0, "next try in 1.0 s, failure 2 of at most 5")
+    assert after(policy, (99.0, 100.0)) == Retry(1.0, "to be tried again, failure 2 of at most 5")
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,28 @@ def test_a_call_wakes_a_server_from_its_backoff(launcher: Launcher) -> None:
     assert client.server("one")["run"] == 2
 
 
+def test_when_it_is_tried_again_is_told_once_and_kept_as_a_moment(launcher: Launcher) -> None:
+    restart = {"policy": "on-failure", "delay": 1000, "maxDelay": 1000, "maxFailures": 3}
+    daemon = launcher.start({"one": fake(restart=restart)})
+    end_of(daemon.client, "one", code=1)
+    found = until(lambda: (one := daemon.client.server("one"))["phase"] == "backoff" and one)
+
+    reason = "exited with code 1; to be tried again, failure 1 of at most 3"
+    assert found["reason"] == reason
+    assert any(f"one: backoff: {reason}; next try in 1" in said for said in daemon.said("warning"))
+
+
+def test_a_server_that_an_operator_stopped_did_not_fail(launcher: Launcher) -> None:
+    client = launcher.start({"one": fake("--ignore-eof")}).client
+
+    client.result("servers/stop", server="one")
+
+    found = client.server("one")
+    told = "stopped by an operator; killed by signal 15 (SIGTERM)"
+    assert (found["state"], found["reason"], found["exit"]["reason"]) == ("stopped", told, told)
+    assert found["exit"]["signal"] == signal.SIGTERM
+
+
 def parent(launcher: Launcher, directory: Path, *options: str) -> tuple[Daemon, int, int]:
     """A daemon, its stubborn child, and a grandchild that has escaped."""
     pidfile = directory / "grandchild.pid"

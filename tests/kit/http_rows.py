@@ -81,7 +81,7 @@ ROWS = (
         then="status says so, and when it is tried again",
         servers={BAD: {"url": "http://127.0.0.1:9/mcp"}},
         acts=(await_state("unavailable"),),
-        checks=(reason("refused", "next try"),),
+        checks=(reason("refused", "tried again"),),
     ),
     Case(
         "H2",

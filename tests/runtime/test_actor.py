@@ -141,7 +141,7 @@ async def test_a_server_is_started_and_stopped_and_every_step_is_told_with_its_r
         "start requested",
         "answers and has listed its tools",
         "stop requested",
-        "exited with code 0",
+        "stop requested; exited with code 0",
     ]
 
 
