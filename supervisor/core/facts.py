@@ -57,6 +57,8 @@ class NoDirectory:
     """The working directory does not exist."""
 
     path: str
+    executable: str = ""
+    """The program that would run in it."""
 
 
 Lookup = Found | Absent | NotExecutable | NoInterpreter | NoDirectory

@@ -58,7 +58,7 @@ def find_executable(command: Command) -> str:
     """The file that `argv[0]` means.
 
     Raises:
-        CannotStart: there is none, or it may not be executed; the message says where it was looked for.
+        CannotStart: there is none, or it may not be executed; `why` says where it was looked for.
     """
     name = command.argv[0]
     path = command.env.get("PATH", os.defpath)
@@ -71,9 +71,7 @@ def find_executable(command: Command) -> str:
         return str(candidate.absolute())
     found = shutil.which(name, path=path)
     if found is None:
-        raise CannotStart(
-            f"cannot find the command {name} on PATH ({path}); give its full path or set env.PATH"
-        )
+        raise CannotStart(f"cannot find the command {name} on PATH; give its full path or set env.PATH")
     return found
 
 

@@ -24,7 +24,8 @@ class LaunchView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     args: tuple[str, ...]
     """As written in the entry."""
     executable: str | None
-    """The file that the command means; null when there is none that can be run."""
+    """The file that the command means, whether or not it can be run; null when there is none, or when its
+    entry cannot be filled in and `path` is empty."""
     cwd: str | None
     """Null is the daemon's own."""
     environment: tuple[str, ...]

@@ -11,6 +11,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import assert_never
 
 from supervisor.core.diagnosis import diagnose
 from supervisor.core.facts import (
@@ -25,6 +26,7 @@ from supervisor.core.facts import (
     missing_variables,
     not_inherited,
 )
+from supervisor.core.interpolate import is_literal
 from supervisor.core.ringlog import Line
 from supervisor.core.servers import BadServer, ServerSpec
 from supervisor.core.spec import HttpEntry, StdioEntry
@@ -137,11 +139,32 @@ def _launch(member: Member, detail: ServerDetail, lookup: Lookup | None) -> Laun
     return LaunchView(
         command=member.redact(entry.command),
         args=tuple(map(member.redact, entry.args)),
-        executable=lookup.path if isinstance(lookup, Found | NoInterpreter) else None,
+        executable=_named(member, entry) if command is None else _executable(lookup),
         cwd=None if cwd is None else member.redact(cwd),
         environment=detail.environment,
         path=() if command is None else _searched(command, member.redact),
     )
+
+
+def _executable(lookup: Lookup | None) -> str | None:
+    match lookup:
+        case Found(path=path) | NotExecutable(path=path) | NoInterpreter(path=path):
+            return path
+        case NoDirectory(executable=path):
+            return path
+        case Absent() | None:
+            return None
+    assert_never(lookup)
+
+
+def _named(member: Member, entry: StdioEntry) -> str | None:
+    """The program that an entry names without any reference, while nothing is filled in for a start."""
+    path = entry.env.get("PATH", member.environ.get("PATH", os.defpath))
+    relative = "/" in entry.command and not entry.command.startswith("/")
+    if relative or not (is_literal(entry.command) and is_literal(path)):
+        return None
+    found = shutil.which(entry.command, os.F_OK, path)
+    return None if found is None else member.redact(found)
 
 
 def _searched(command: Command, redact: Callable[[str], str]) -> tuple[SearchedDirectory, ...]:
@@ -160,7 +183,7 @@ def _look_up(command: Command, redact: Callable[[str], str]) -> Lookup:
         there = shutil.which(command.argv[0], os.F_OK, _search_path(command))
         return Absent(redact(command.argv[0])) if there is None else NotExecutable(redact(there))
     if command.cwd is not None and not _is_directory(command.cwd):
-        return NoDirectory(redact(command.cwd))
+        return NoDirectory(redact(command.cwd), redact(executable))
     interpreter = _missing_interpreter(executable, _search_path(command))
     if interpreter is not None:
         return NoInterpreter(redact(executable), interpreter)

@@ -329,7 +329,7 @@ def test_a_relative_path_starts_from_the_working_directory(tmp_path: Path) -> No
     ("argv", "cwd", "complaint"),
     [
         (["/does/not/exist"], None, r"cannot find /does/not/exist: no such file"),
-        (["no-such-command"], None, r"cannot find the command no-such-command on PATH \("),
+        (["no-such-command"], None, r"cannot find the command no-such-command on PATH; give"),
         (["./program"], "{tmp}", r"cannot execute ./program: .*chmod \+x"),
         (["/etc"], None, r"cannot execute /etc: it is not an executable file"),
         (["sh"], "/does/not/exist", r"cannot start in /does/not/exist: no such directory"),

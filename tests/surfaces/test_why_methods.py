@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -143,6 +144,8 @@ async def test_a_file_on_path_without_the_executable_bit_is_named(tmp_path: Path
 
     assert answer.suggestions[0].kind == Kind.NOT_EXECUTABLE
     assert path in answer.suggestions[0].cause
+    assert answer.launch is not None
+    assert answer.launch.executable == path
 
 
 @pytest.mark.parametrize(
@@ -188,6 +191,7 @@ async def test_a_working_directory_that_does_not_exist_is_named(tmp_path: Path) 
     assert answer.suggestions[0].kind == Kind.NO_DIRECTORY
     assert answer.launch is not None
     assert answer.launch.cwd == str(tmp_path / "gone")
+    assert answer.launch.executable == sys.executable
 
 
 async def test_missing_variables_are_named_beside_the_entry_as_it_is_written(tmp_path: Path) -> None:
@@ -198,6 +202,28 @@ async def test_missing_variables_are_named_beside_the_entry_as_it_is_written(tmp
     assert answer.missing_variables == ("TOOL", "OTHER")
     assert answer.launch is not None
     assert (answer.launch.command, answer.launch.args, answer.launch.cwd) == ("${TOOL}", ("${SECRET}",), "x")
+    assert (answer.launch.executable, answer.launch.path) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("entry", "found"),
+    [
+        ({"command": "sh"}, True),
+        ({"command": "sh", "enabled": False}, True),
+        ({"command": "sh", "env": {"PATH": "/nowhere"}}, False),
+        ({"command": "sh", "env": {"PATH": "${TOKEN}"}}, False),
+        ({"command": "./sh"}, False),
+        ({"command": "no-such-program"}, False),
+    ],
+)
+async def test_the_program_is_named_while_only_its_variables_are_missing(
+    tmp_path: Path, entry: dict[str, Any], found: bool
+) -> None:
+    async with fleet(tmp_path, **{**entry, "args": ["${TOKEN}"]}) as asked:
+        answer = asked.now()
+
+    assert answer.launch is not None
+    assert answer.launch.executable == (shutil.which("sh") if found else None)
     assert answer.launch.path == ()
 
 
