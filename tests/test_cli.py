@@ -101,7 +101,7 @@ def test_status_of_one_server_tells_by_its_exit_whether_it_is_connected(
     assert shown["shadows"].strip() == "/a, /b"
     assert shown["exit"].strip().startswith("exit code 1 (")
     assert shown["timeline"].strip() == "spawned +0.00 s, heard +0.25 s"
-    assert shown["odd"].strip() == '{"x": 1}'
+    assert shown["odd"].strip() == "x 1"
     assert shown["calls"].strip() == "3 ok, 1 tool_error"
     assert shown["latency"].strip() == "p50 1.0 ms, p99 200 ms"
     assert (shown["rss"].strip(), shown["cpu"].strip()) == ("12 MB", "1.50 s")

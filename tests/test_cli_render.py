@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from supervisor.cli.detail import server_lines
 from supervisor.cli.render import (
     RED,
     Column,
@@ -19,7 +20,7 @@ from supervisor.cli.render import (
     table,
     wrap,
 )
-from supervisor.cli.status import server_lines
+from supervisor.cli.status import STATE_COLOURS
 
 
 class FakeTerminal(io.StringIO):
@@ -105,7 +106,8 @@ def test_without_a_colour_the_text_stays() -> None:
 
 
 def test_one_servers_state_is_coloured_too() -> None:
-    lines = server_lines({"name": "x", "state": "unavailable"}, now=0.0, colour=True)
+    known = {"name": "x", "state": "unavailable"}
+    lines = server_lines(known, now=0.0, width=80, colours=STATE_COLOURS)
 
     assert lines == ["name:   x", "state:  \x1b[31munavailable\x1b[0m"]
 

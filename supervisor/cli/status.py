@@ -5,6 +5,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from supervisor.cli.detail import server_lines
 from supervisor.cli.grammar import Options, Parser, Verb
 from supervisor.cli.render import (
     DIM,
@@ -14,23 +15,13 @@ from supervisor.cli.render import (
     Column,
     coloured,
     duration,
-    latency,
-    moment,
-    paint,
-    relative,
     screen_width,
-    size,
     table,
 )
-from supervisor.cli.values import mapping
 from supervisor.core.printable import one_line
 from supervisor.errors import DONE, NOT_RUNNING
 from supervisor.surfaces.client import SyncClient
 
-_MEANINGS = {
-    "overridden": "by an operator; `--reset` undoes it",
-    "remembered": "its tools, as it listed them before this daemon started",
-}
 STATE_COLOURS = {
     "connected": GREEN,
     "unavailable": RED,
@@ -88,7 +79,8 @@ def _show_server(client: SyncClient, name: str, *, as_json: bool) -> int:
     if as_json:
         print(json.dumps(server, indent=2))
     else:
-        for line in server_lines(server, now=time.time(), colour=coloured()):
+        colours = STATE_COLOURS if coloured() else {}
+        for line in server_lines(server, now=time.time(), width=screen_width(), colours=colours):
             print(line)
     return DONE if server["state"] == "connected" else NOT_RUNNING
 
@@ -118,15 +110,6 @@ def counts(servers: Sequence[Server]) -> str:
     disabled = states.count("disabled")
     apart = f", {disabled} disabled" if disabled else ""
     return f"{states.count('connected')}/{len(states) - disabled} connected{apart}"
-
-
-def server_lines(server: Server, *, now: float, colour: bool) -> list[str]:
-    """One line per fact; what this version does not know is shown as it came."""
-    facts = {f"{one_line(key)}:": _fact(key, value, now) for key, value in server.items()}
-    if colour:
-        facts["state:"] = paint(facts["state:"], STATE_COLOURS.get(server["state"]))
-    width = max(map(len, facts))
-    return [f"{label:{width}}  {text}" for label, text in facts.items() if text]
 
 
 def broken_first(server: Server) -> tuple[bool, str]:
@@ -166,38 +149,3 @@ def _number(value: int | None) -> str:
 def _how_to_begin(daemon: Mapping[str, Any]) -> list[str]:
     files = " or ".join(one_line(file["path"]) for file in daemon.get("configFiles", ()))
     return [f"no servers; add one to {files or 'a config file'}"]
-
-
-def _fact(key: str, value: Any, now: float) -> str:
-    """The value for a person; empty when there is nothing to say."""
-    if value in (None, "", [], {}):
-        return ""
-    match key, value:
-        case (("overridden" | "remembered"), bool()):
-            return _MEANINGS[key] if value else ""
-        case "exit", {"reason": str(reason), "at": int() | float() as at}:
-            return f"{one_line(reason)} ({relative(at - now)})"
-        case "timeline", [[str(), int() | float() as began], *_]:
-            return ", ".join(f"{one_line(word)} +{at - began:.2f} s" for word, at in value)
-        case (("since" | "nextTry"), int() | float()):
-            return f"{moment(value)} ({relative(value - now)})"
-        case _, str():
-            return one_line(value)
-        case _, [*texts] if all(isinstance(text, str) for text in texts):
-            return one_line(", ".join(texts))
-        case _:
-            return _figures(key, value)
-
-
-def _figures(key: str, value: Any) -> str:
-    match key, value:
-        case "latency", {"p50": int() | float() as p50, "p99": int() | float() as p99}:
-            return f"p50 {latency(p50)}, p99 {latency(p99)}"
-        case "calls", {}:
-            return ", ".join(f"{number} {outcome}" for outcome, number in mapping(value).items())
-        case "rss", int():
-            return size(value)
-        case "cpu", int() | float():
-            return f"{value:.2f} s"
-        case _:
-            return json.dumps(value)

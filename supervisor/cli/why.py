@@ -1,6 +1,5 @@
 """`why`: one server explained in one screen: how it is, what to do about it, and what that rests on."""
 
-import itertools
 import json
 import sys
 import time
@@ -8,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from supervisor.cli.blocks import Block, arranged
+from supervisor.cli.detail import repeated
 from supervisor.cli.grammar import Options, Parser, Verb
 from supervisor.cli.render import coloured, duration, fit, paint, relative, screen_height, screen_width, wrap
 from supervisor.cli.status import STATE_COLOURS
@@ -101,7 +101,7 @@ def _facts(why: Why, now: float) -> Iterator[tuple[str, str]]:
     agreed = f", protocol {why['protocol']}" if why["protocol"] else ""
     yield "transport", why["transport"] + agreed
     yield "last start", ", ".join(f"{moment['what']} +{moment['offset']:.2f} s" for moment in why["timeline"])
-    for times, end in _repeated(why["ends"]):
+    for times, end in repeated(why["ends"]):
         again = f"{times} x " if times > 1 else ""
         reason = "as said above" if end["reason"] == why["reason"] else end["reason"]
         yield "ended", f"{again}{reason} ({relative(end['at'] - now)})"
@@ -124,13 +124,6 @@ def _launch(launch: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         searched = (f"{each['directory']}{'' if each['exists'] else ' (absent)'}" for each in launch["path"])
         yield "PATH", ", ".join(searched)
     yield "variables", ", ".join(launch["environment"])
-
-
-def _repeated(ends: Sequence[Mapping[str, Any]]) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Ends for the same reason as one, with their number; the latest first."""
-    for _, alike in itertools.groupby(reversed(ends), key=lambda end: end["reason"]):
-        same = list(alike)
-        yield len(same), same[0]
 
 
 def _wrapped(text: str, width: int, *, first: str = "", rest: str | None = None) -> list[str]:
