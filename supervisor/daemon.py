@@ -21,6 +21,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from supervisor import __version__, logs
+from supervisor.core.layers import GUARDS
 from supervisor.core.paths import control_socket
 from supervisor.core.servers import Loaded
 from supervisor.errors import BAD_CONFIG, DONE, FAILED, SupervisorError
@@ -73,12 +74,12 @@ def serve(options: Options) -> int:
     def find() -> tuple[Path, ...]:
         return config_paths(options.config, os.environ)
 
-    def read() -> Loaded:
-        return load(find(), os.environ, overrides=memory.overrides)
+    def read(last: Loaded | None = None) -> Loaded:
+        return load(find(), os.environ, overrides=memory.overrides, last=last)
 
     loaded = read()
     _report(loaded)
-    if loaded.unreadable:
+    if loaded.unreadable or _unguarded(loaded):
         return BAD_CONFIG
     try:
         place = _place(options, given, loaded)
@@ -130,6 +131,15 @@ def _report(loaded: Loaded) -> None:
         logger.warning("no servers in %s: running with zero servers", ", ".join(found))
 
 
+def _unguarded(loaded: Loaded) -> bool:
+    """Whether nobody knows which tools may be called, and that was said."""
+    wrong = sorted(loaded.wrong_settings & GUARDS)
+    if wrong:
+        names = " and ".join(f"supervisor.{key}" for key in wrong)
+        logger.error("cannot start without knowing which tools may be called: correct %s", names)
+    return bool(wrong)
+
+
 def _memory() -> Memory:
     directory = state_directory(os.environ)
     return Memory(None if directory is None else directory / "memory.json")
@@ -138,7 +148,9 @@ def _memory() -> Memory:
 class _Daemon:
     """One life of the daemon."""
 
-    def __init__(self, loaded: Loaded, read: Callable[[], Loaded], place: _Place, memory: Memory) -> None:
+    def __init__(
+        self, loaded: Loaded, read: Callable[[Loaded], Loaded], place: _Place, memory: Memory
+    ) -> None:
         self._place, self._path, self._memory = place, place.path, memory
         self._end = anyio.Event()
         self._bus = Bus()

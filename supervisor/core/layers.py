@@ -1,21 +1,30 @@
 """From the texts of several configuration files to one set of settings and server entries.
 
 A later file shadows an earlier one by server name, and its `supervisor` object wins key by key. One wrong
-entry costs that server; one wrong setting costs that setting, whose default then holds, and one wrong agent
-that agent; all are reported.
+entry costs that server, one wrong setting costs that setting, and one wrong agent that agent; all are
+reported. What was good last holds instead; where nothing was, the default does, but for the guards: nobody
+knows then what they were to keep out.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from supervisor.core.agents import Agent
 from supervisor.core.document import is_object, parse
 from supervisor.core.problems import Invalid, Notice, Path, Problem, from_validation, unknown_keys
+from supervisor.core.reading import spelling
 from supervisor.core.shapes import RawEntry, shaped
 from supervisor.core.spec import Defaults, Entry, HttpEntry, StdioEntry, SupervisorSettings
+
+GUARDS = frozenset({"policy", "defaults"})
+"""The settings that say which tools may be called, for all servers: no default can stand for them."""
+
+_KEPT = "; what was good last stays in force"
+_SETTING = re.compile(r"supervisor\.(\w+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,10 @@ class Layer:
     notices: tuple[Notice, ...]
     agent_names: frozenset[str] = frozenset()
     """The agents that it describes, rightly or wrongly."""
+    wrong: frozenset[str] = frozenset()
+    """The keys of its `supervisor` object that are wrong."""
+    lost: frozenset[str] = frozenset()
+    """The parts of which nothing could be read."""
 
 
 class Candidate(Struct, frozen=True):
@@ -51,6 +64,7 @@ def read_layer(content: bytes, *, file: str) -> Layer:
     """
     document = shaped(parse(content), file=file)
     settings, problems = _right_settings(document.settings, file)
+    everything = spelling(SupervisorSettings).values() if "supervisor" in document.lost else ()
     notices = unknown_keys(document.settings, SupervisorSettings, file=file, path=("supervisor",))
     agents = document.settings.get("agents")
     return Layer(
@@ -60,6 +74,8 @@ def read_layer(content: bytes, *, file: str) -> Layer:
         problems=(*document.problems, *problems),
         notices=(*document.notices, *notices),
         agent_names=frozenset(agents if is_object(agents) else ()),
+        wrong=frozenset((*(key for key in document.settings if key not in settings), *everything)),
+        lost=document.lost,
     )
 
 
@@ -81,29 +97,59 @@ def _is_in_an_agent(place: Path) -> bool:
     return place[0] == "agents" and len(place) > 1
 
 
-def merged_settings(layers: Iterable[Layer]) -> SupervisorSettings:
-    """The daemon's settings: key by key, the last file that sets a key."""
+def merged_settings(layers: Sequence[Layer], last: SupervisorSettings | None = None) -> SupervisorSettings:
+    """The daemon's settings: key by key, the last file that sets a key; where that is wrong, as in `last`."""
     merged: dict[str, Any] = {}
     for layer in layers:
         merged |= layer.settings
-    return SupervisorSettings.read(merged)
+    wrong = wrong_settings(layers)
+    settings = SupervisorSettings.read({key: value for key, value in merged.items() if key not in wrong})
+    if last is None:
+        return settings
+    fields = {name: getattr(last, name) for name, key in spelling(SupervisorSettings).items() if key in wrong}
+    describing = None if "agents" in wrong else last_with(layers, "agents")
+    names = frozenset[str]() if describing is None else describing.agent_names - settings.agents.keys()
+    if kept := {name: last.agents[name] for name in names if name in last.agents}:
+        fields["agents"] = {**settings.agents, **kept}
+    return settings.but(**fields) if fields else settings
+
+
+def wrong_settings(layers: Sequence[Layer]) -> frozenset[str]:
+    """The keys of the daemon's settings of which the last word is wrong."""
+    wrong: frozenset[str] = frozenset()
+    for layer in layers:
+        wrong = (wrong - layer.settings.keys()) | layer.wrong
+    return wrong
+
+
+def kept_instead(problems: Iterable[Problem], layers: Sequence[Layer]) -> Iterator[Problem]:
+    """The problems, where settings are concerned with what comes of them after a reload."""
+    wrong = wrong_settings(layers) | {"agents"}
+    for problem in problems:
+        match = _SETTING.match(problem.path)
+        concerns_all = problem.path == "supervisor"
+        if concerns_all or (match is not None and match[1] in wrong):
+            yield structs.replace(problem, message=problem.message + _KEPT)
+        else:
+            yield problem
 
 
 def last_with(layers: Sequence[Layer], key: str) -> Layer | None:
-    """The last file that sets this key of the daemon's settings: the one that counts."""
-    return next((layer for layer in reversed(layers) if key in layer.settings), None)
+    """The last file that sets this key of the daemon's settings, rightly or wrongly: the one that counts."""
+    return next((each for each in reversed(layers) if key in each.settings or key in each.wrong), None)
 
 
 def configured_agents(layers: Sequence[Layer], settings: SupervisorSettings) -> dict[str, Agent]:
     """The agents of the daemon's settings, by name."""
-    files = agent_files(layers)
+    files = agent_files(layers, settings)
     return {name: Agent(name, patterns, files[name]) for name, patterns in settings.agents.items()}
 
 
-def agent_files(layers: Sequence[Layer]) -> dict[str, str]:
+def agent_files(layers: Sequence[Layer], settings: SupervisorSettings) -> dict[str, str]:
     """The file that describes each agent, also one that is wrong there: nobody else may then describe it."""
     layer = last_with(layers, "agents")
-    return {} if layer is None else dict.fromkeys(sorted(layer.agent_names), layer.file)
+    names = frozenset[str]() if layer is None else layer.agent_names | settings.agents.keys()
+    return {} if layer is None else dict.fromkeys(sorted(names), layer.file)
 
 
 def candidates(layers: Sequence[Layer], defaults: Defaults) -> tuple[Candidate, ...]:

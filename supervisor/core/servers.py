@@ -123,6 +123,10 @@ class Loaded:
     """Where the front matter was looked for; None when there was nowhere to look."""
     read: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     """Every file that was looked for, by path, with a fingerprint of what was there, be it nothing."""
+    wrong_settings: frozenset[str] = frozenset()
+    """Keys of `supervisor` that are wrong, so that what was good last is in force, or the default."""
+    lost: frozenset[str] = frozenset()
+    """Parts of files that are there and of which nothing could be read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ class Shaped(Struct, frozen=True):
     settings: Mapping[str, Any]
     problems: tuple[Problem, ...]
     notices: tuple[Notice, ...]
+    lost: frozenset[str] = frozenset()
+    """The parts that are there and of which nothing could be read, by their place; "" is all of it."""
 
 
 class _Group(Struct, frozen=True):
@@ -80,10 +82,14 @@ class _Unusable(BadConfig):
 def shaped(document: object, *, file: str) -> Shaped:
     """The servers and settings of a document, in our spelling."""
     if not is_object(document):
-        return Shaped((), {}, (Problem(file, "", f"must be an object, not {kind_of(document)}"),), ())
+        problem = Problem(file, "", f"must be an object, not {kind_of(document)}")
+        return Shaped((), {}, (problem,), (), frozenset({""}))
     problems: list[Problem] = []
+    groups = tuple(_groups(document, file, problems))
+    settings = _object_at(document, ("supervisor",), file, problems)
+    lost = frozenset(problem.path for problem in problems)
     entries: dict[str, RawEntry] = {}
-    for group in _groups(document, file, problems):
+    for group in groups:
         for name, raw in group.servers.items():
             entry = _entry(name, raw, group, file)
             if name in entries:
@@ -91,10 +97,9 @@ def shaped(document: object, *, file: str) -> Shaped:
                 problems.append(Problem(file, dotted(entry.path), message))
             else:
                 entries[name] = entry
-    settings = _object_at(document, ("supervisor",), file, problems)
     unknown = (key for key in document if key not in _TOP_LEVEL)
     notices = tuple(unknown_key(key, _TOP_LEVEL, file=file, path=()) for key in unknown)
-    return Shaped(tuple(entries.values()), settings, tuple(problems), notices)
+    return Shaped(tuple(entries.values()), settings, tuple(problems), notices, lost)
 
 
 def _groups(document: dict[str, Any], file: str, problems: list[Problem]) -> Iterator[_Group]:

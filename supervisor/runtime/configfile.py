@@ -1,16 +1,19 @@
 """Finding and reading the configuration files, and what they refer to.
 
 `load` reads everything it is told to and answers with one value that holds the servers and all problems;
-it never raises for what a file holds, changes nothing, and keeps nothing. What the files mean is decided in
-`core.layers`, `core.servers` and `core.frontmatter`; this module is their eyes.
+it never raises for what a file holds, changes nothing, and keeps nothing: what was good last is told to it.
+What the files mean is decided in `core.layers`, `core.servers` and `core.frontmatter`; this module is their
+eyes.
 """
 
 import hashlib
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+
+from msgspec import structs
 
 from supervisor.core.agents import FrontMatter
 from supervisor.core.document import DocumentError
@@ -23,9 +26,11 @@ from supervisor.core.layers import (
     agent_files,
     candidates,
     configured_agents,
+    kept_instead,
     last_with,
     merged_settings,
     read_layer,
+    wrong_settings,
 )
 from supervisor.core.servers import (
     BadServer,
@@ -91,11 +96,16 @@ def _is_there(path: Path) -> bool:
 
 
 def load(
-    paths: Sequence[Path], environ: Mapping[str, str], *, overrides: Mapping[str, bool] = _NO_OVERRIDES
+    paths: Sequence[Path],
+    environ: Mapping[str, str],
+    *,
+    overrides: Mapping[str, bool] = _NO_OVERRIDES,
+    last: Loaded | None = None,
 ) -> Loaded:
     """Everything that the files say; later files shadow earlier ones.
 
     `overrides` says, by name, which servers an operator has enabled or disabled, whatever the files say.
+    `last` is what is in force: a setting or an agent that is wrong now stays as it is there.
     """
     reading = _Reading()
     files: list[ConfigFile] = []
@@ -108,11 +118,14 @@ def load(
             layers.append(outcome)
         elif outcome is not None:
             unusable.append(outcome)
-    settings = merged_settings(layers)
+    settings = merged_settings(layers, None if last is None else last.settings)
     judged = candidates(layers, settings.defaults)
-    place = _agents_place(files, layers, environ)
-    agents_file, front_matter = _front_matter(place, agent_files(layers), reading)
-    agents = {**configured_agents(layers, settings), **front_matter.agents}
+    place = _agents_place(files, layers, environ, last)
+    agents_file, front_matter = _front_matter(place, agent_files(layers, settings), reading)
+    if last is not None:
+        layers = [replace(each, problems=tuple(kept_instead(each.problems, layers))) for each in layers]
+        front_matter = _completed(front_matter, agents_file, last)
+    agents = {**front_matter.agents, **configured_agents(layers, settings)}
     parts: list[Layer | Candidate | FrontMatter] = [*layers, *judged, front_matter]
     surroundings = _Around(environ, reading)
     servers = {each.name: surroundings.server(each, enabled=overrides.get(each.name)) for each in judged}
@@ -126,6 +139,8 @@ def load(
         agents=dict(sorted(agents.items())),
         agents_file=agents_file,
         read=reading.fingerprints(),
+        wrong_settings=wrong_settings(layers),
+        lost=frozenset(part for layer in layers for part in layer.lost),
     )
 
 
@@ -196,11 +211,18 @@ class _AgentsPlace:
 
 
 def _agents_place(
-    files: Sequence[ConfigFile], layers: Sequence[Layer], environ: Mapping[str, str]
+    files: Sequence[ConfigFile], layers: Sequence[Layer], environ: Mapping[str, str], last: Loaded | None
 ) -> _AgentsPlace | None:
     """Where to look for agents: where a file says, else beside the last file that is there."""
     layer = last_with(layers, "agentsFile")
-    if layer is not None and (written := layer.settings["agentsFile"]) is not None:
+    if (
+        layer is not None
+        and "agentsFile" in layer.wrong
+        and last is not None
+        and last.agents_file is not None
+    ):
+        return _AgentsPlace(Path(last.agents_file.path))
+    if layer is not None and (written := layer.settings.get("agentsFile")) is not None:
         path = Path(layer.file).parent / expand_home(written, environ.get("HOME"))
         reason = f"names {path}, which is not there; create it or correct the name"
         return _AgentsPlace(path, (Problem(layer.file, "supervisor.agentsFile", reason),))
@@ -224,6 +246,17 @@ def _front_matter(
     from supervisor.core.frontmatter import read_agents
 
     return ConfigFile(file, found=True), read_agents(content, file=file, taken=taken)
+
+
+def _completed(found: FrontMatter, file: ConfigFile | None, last: Loaded) -> FrontMatter:
+    """What a file contributes of which a part is wrong: the agents that cannot be read stay as they were."""
+    if not found.problems or file is None:
+        return found
+    kept = {name: agent for name, agent in last.agents.items() if agent.source == file.path}
+    problems = (
+        structs.replace(each, message=f"{each.message}; its last good agents stay") for each in found.problems
+    )
+    return FrontMatter({**kept, **found.agents}, tuple(problems), found.notices)
 
 
 @dataclass(frozen=True, slots=True)

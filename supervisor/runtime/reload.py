@@ -17,6 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
+from supervisor.core.layers import GUARDS
 from supervisor.core.plan import Kind, Spec, change, diff
 from supervisor.core.problems import Problem
 from supervisor.core.reading import spelling
@@ -76,8 +77,10 @@ class _Round:
 class Reloader:
     """Brings the fleet to what the configuration says now."""
 
-    def __init__(self, fleet: Fleet, loaded: Loaded, read: Callable[[], Loaded], bus: Bus) -> None:
-        self._fleet, self._read, self._bus = fleet, read, bus
+    def __init__(self, fleet: Fleet, loaded: Loaded, read: Callable[[Loaded], Loaded], bus: Bus) -> None:
+        self._fleet, self._bus = fleet, bus
+        self._read = read
+        """Reads the files; what is in force stays where they are wrong."""
         self.loaded = loaded
         """The last good configuration."""
         self.failure: tuple[str, ...] = ()
@@ -142,7 +145,7 @@ class Reloader:
     # Looking.
 
     def _planned(self) -> Reloaded:
-        loaded = self._read()
+        loaded = self._read(self.loaded)
         problems = self._unusable(loaded)
         if problems:
             raise _refusal(problems)
@@ -158,9 +161,14 @@ class Reloader:
 
     def _unusable(self, loaded: Loaded) -> tuple[str, ...]:
         """Why nothing of this may be applied; empty when it may."""
-        if loaded.unreadable:
-            return tuple(map(str, loaded.problems))
         there = {file.path for file in self.loaded.files if file.found}
+        # A list of servers that is none is no wish to have none; a guard that never was good guards nothing.
+        if (
+            loaded.unreadable
+            or loaded.lost - {"supervisor"}
+            or (not there and loaded.wrong_settings & GUARDS)
+        ):
+            return tuple(map(str, loaded.problems))
         reason = "is gone; put it back, or write {} into it for no servers"
         gone = [file.path for file in loaded.files if file.path in there and not file.found]
         return tuple(str(Problem(path, "", reason)) for path in gone)
@@ -176,7 +184,7 @@ class Reloader:
 
     async def _answer(self, current: _Round, tasks: TaskGroup) -> Answer | None:
         try:
-            loaded = self._read()
+            loaded = self._read(self.loaded)
             self.seen = loaded.read
             refused = self._unusable(loaded)
             if refused:

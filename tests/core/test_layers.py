@@ -15,9 +15,11 @@ from supervisor.core.layers import (
     agent_files,
     candidates,
     configured_agents,
+    kept_instead,
     last_with,
     merged_settings,
     read_layer,
+    wrong_settings,
 )
 from supervisor.core.problems import Problem
 from supervisor.core.spec import Defaults, HttpEntry, RestartSpec, StdioEntry
@@ -60,6 +62,64 @@ def test_a_wrong_setting_costs_only_itself() -> None:
     assert merged_settings([found]).tool_separator == "__"
 
 
+GOOD: dict[str, Any] = {
+    "policy": "confirm",
+    "toolSeparator": "__",
+    "defaults": {"callTimeout": 5},
+    "agents": {"a": ["x_*"], "b": ["y_*"]},
+}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "kept"),
+    [
+        ({"policy": "confrim"}, {"policy"}),
+        ({"toolSeparator": "__ ", "policy": "open"}, {"toolSeparator"}),
+        ({"defaults": {"callTimeout": "5", "stopGrace": 1}}, {"defaults"}),
+        ({"agents": ["a"]}, {"agents"}),
+        ([], set(GOOD)),
+    ],
+    ids=str,
+)
+def test_a_setting_that_is_wrong_now_stays_as_it_was(wrong: Any, kept: set[str]) -> None:
+    last = merged_settings([layer({"supervisor": GOOD})])
+    now = [layer({"supervisor": wrong})]
+
+    settings = merged_settings(now, last)
+
+    assert wrong_settings(now) >= kept
+    written = last.written()
+    assert {key: settings.written()[key] for key in kept} == {key: written[key] for key in kept}
+    (problem,) = kept_instead(now[0].problems, now)
+    assert problem.message.endswith("; what was good last stays in force")
+
+
+def test_one_agent_that_is_wrong_now_stays_as_it_was_and_the_others_change() -> None:
+    last = merged_settings([layer({"supervisor": GOOD})])
+    now = [layer({"supervisor": {"agents": {"a": [""], "b": ["z_*"], "new": [1]}}})]
+
+    settings = merged_settings(now, last)
+
+    assert settings.agents == {"a": ("x_*",), "b": ("z_*",)}
+    assert list(configured_agents(now, settings)) == ["b", "a"]
+
+
+def test_a_wrong_setting_that_a_later_file_hides_keeps_nothing() -> None:
+    last = merged_settings([layer({"supervisor": GOOD})])
+    now = [layer({"supervisor": {"policy": "confrim"}}), layer({"supervisor": {"policy": "open"}})]
+
+    assert merged_settings(now, last).policy == "open"
+    assert wrong_settings(now) == set()
+    assert tuple(kept_instead(now[0].problems, now)) == now[0].problems
+
+
+def test_a_wrong_setting_hides_that_of_an_earlier_file() -> None:
+    now = [layer({"supervisor": {"policy": "open"}}), layer({"supervisor": {"policy": "opne"}})]
+
+    assert merged_settings(now).policy == "read-only"
+    assert wrong_settings(now) == {"policy"}
+
+
 def agents(*layers: Layer) -> dict[str, Agent]:
     return configured_agents(layers, merged_settings(layers))
 
@@ -92,13 +152,13 @@ def test_agents_that_are_no_object_cost_all_of_them() -> None:
     found = layer({"supervisor": {"agents": ["a"]}})
 
     assert [problem.path for problem in found.problems] == ["supervisor.agents"]
-    assert (agents(found), agent_files([found])) == ({}, {})
+    assert (agents(found), agent_files([found], merged_settings([found]))) == ({}, {})
 
 
 def test_a_wrong_agent_still_belongs_to_its_file() -> None:
     found = layer({"supervisor": {"agents": {"good": ["*"], "bad": [""]}}})
 
-    assert agent_files([found]) == {"bad": "f", "good": "f"}
+    assert agent_files([found], merged_settings([found])) == {"bad": "f", "good": "f"}
 
 
 def test_the_last_file_that_sets_a_key_is_found() -> None:

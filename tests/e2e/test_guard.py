@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
-from tests.e2e.support import Client, Launcher, fake, launching
+from tests.e2e.support import Client, Launcher, fake, launching, until
 
 WRITES, SILENT, READS = "one_crash", "one_noise", "one_echo"
 """A tool that says it writes, one that says nothing of itself, and one that only reads."""
@@ -53,6 +54,28 @@ def test_with_confirm_everything_is_listed_with_what_it_needs(by_policy: dict[st
     found = approvals(by_policy["confirm"])
 
     assert (found[WRITES], found[SILENT], found[READS]) == ("confirm", "confirm", "auto")
+
+
+def test_a_typo_in_the_policy_opens_nothing(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()}, policy="confirm")
+    assert "without approval" in daemon.client.refusal("s_noise")["message"]
+    launcher.configure({"s": fake()}, policy="confrim")
+
+    until(lambda: daemon.client.result("supervisor/info")["problems"])
+
+    assert "without approval" in daemon.client.refusal("s_noise")["message"]
+    assert launcher.command("reload").returncode == 78
+    assert "what was good last stays in force" in launcher.command("status").stdout
+
+
+@pytest.mark.parametrize("wrong", [{"policy": "confrim"}, {"defaults": {"tools": 5}}], ids=str)
+def test_a_guard_that_cannot_be_read_ends_the_start(launcher: Launcher, wrong: dict[str, Any]) -> None:
+    launcher.configure({"s": fake()}, **wrong)
+
+    daemon = launcher.spawn()
+
+    assert daemon.wait() == 78
+    assert f"correct supervisor.{next(iter(wrong))}" in daemon.said("error")[-1]
 
 
 def test_with_confirm_a_call_needs_a_yes_of_its_own(by_policy: dict[str, Client]) -> None:

@@ -40,9 +40,9 @@ class Stage:
     def write(self, servers: dict[str, Any], **settings: Any) -> None:
         self.path.write_text(json.dumps({"mcpServers": servers, "supervisor": settings}))
 
-    def load(self) -> Loaded:
+    def load(self, last: Loaded | None = None) -> Loaded:
         self.reads += 1
-        return load([self.path], ENVIRON)
+        return load([self.path], ENVIRON, last=last)
 
     def _hear(self, news: News) -> None:
         if isinstance(news, ReloadEvent):

@@ -156,7 +156,7 @@ async def test_a_bug_costs_one_reload_and_not_the_daemon(
     tmp_path: Path, host: Host, caplog: pytest.LogCaptureFixture
 ) -> None:
     stage = Stage(tmp_path, host)
-    broken = Reloader(stage.fleet, stage.reloader.loaded, lambda: json.loads("?"), Bus())
+    broken = Reloader(stage.fleet, stage.reloader.loaded, lambda _: json.loads("?"), Bus())
     async with anyio.create_task_group() as tg:
         tg.start_soon(broken.run)
         for _ in range(2):

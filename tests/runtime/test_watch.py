@@ -35,8 +35,8 @@ class Stage:
     def _find(self) -> tuple[Path, ...]:
         return config_paths((), self._environ)
 
-    def _load(self) -> Loaded:
-        return load(self._find(), self._environ)
+    def _load(self, last: Loaded | None = None) -> Loaded:
+        return load(self._find(), self._environ, last=last)
 
     def _hear(self, news: News) -> None:
         if isinstance(news, ReloadEvent):

@@ -1,0 +1,92 @@
+"""What is wrong in the files when they are read again stays as it was good last."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from supervisor.errors import BadConfig
+from supervisor.runtime.stdio import Host
+from tests.runtime.reload_support import Stage, entry
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+
+AGENT = "---\nname: a\ntools: [s_*]\n---\n"
+
+
+@pytest.fixture
+def stage(tmp_path: Path, host: Host) -> Stage:
+    return Stage(tmp_path, host)
+
+
+async def test_a_wrong_setting_stays_as_it_was_while_the_rest_of_the_file_applies(stage: Stage) -> None:
+    stage.write({"s": entry()}, policy="confirm", toolSeparator="__", defaults={"callTimeout": 5})
+    async with stage.running():
+        await stage.reloader.reload()
+        stage.write({"s": entry(), "t": entry()}, policy="confrim", toolSeparator="-", defaults=5)
+
+        done = await stage.reloader.reload()
+
+    assert (stage.fleet.listing.policy, stage.fleet.listing.separator) == ("confirm", "-")
+    assert done.plan == {"s": "unchanged", "t": "add"}
+    assert stage.fleet.members["t"].desk.terms.call_timeout == 5
+    assert [problem.endswith("; what was good last stays in force") for problem in done.problems] == [
+        True
+    ] * 2
+
+
+@pytest.mark.parametrize("text", [b"---\nname: a\ntools: [\n---\n", b"\xff", b"---\nname: b\n"], ids=repr)
+async def test_the_agents_of_a_file_that_cannot_be_read_stay(stage: Stage, text: bytes) -> None:
+    front_matter = stage.path.with_name("AGENTS.md")
+    front_matter.write_text(AGENT)
+    async with stage.running():
+        await stage.reloader.reload()
+        front_matter.write_bytes(text)
+
+        done = await stage.reloader.reload()
+
+        assert list(stage.fleet.agents) == ["a"]
+        assert all("its last good agents stay" in problem for problem in done.problems)
+        assert done.problems
+        front_matter.write_text("")
+        assert (await stage.reloader.reload()).problems == ()
+        assert stage.fleet.agents == {}
+
+
+async def test_a_place_for_agents_that_is_wrong_now_stays_where_it_was(stage: Stage) -> None:
+    stage.path.with_name("team.md").write_text(AGENT)
+    stage.write({}, agentsFile="team.md")
+    async with stage.running():
+        await stage.reloader.reload()
+        stage.write({}, agentsFile=5)
+
+        await stage.reloader.reload()
+
+    assert list(stage.fleet.agents) == ["a"]
+
+
+@pytest.mark.parametrize("content", ["[]", '{"mcpServers": []}', '{"mcp": {"servers": 5}}'])
+async def test_a_list_of_servers_that_cannot_be_read_is_no_wish_to_have_none(
+    stage: Stage, content: str
+) -> None:
+    stage.write({"s": entry()})
+    async with stage.running():
+        await stage.reloader.reload()
+        stage.path.write_text(content)
+
+        with pytest.raises(BadConfig, match="must be an object, not"):
+            await stage.reloader.reload()
+
+        assert list(stage.fleet.members) == ["s"]
+
+
+@pytest.mark.parametrize("wrong", [{"policy": "confrim"}, {"defaults": {"tools": 5}}], ids=str)
+async def test_a_guard_that_never_was_good_lets_no_server_in(stage: Stage, wrong: dict[str, Any]) -> None:
+    stage.path.unlink()
+    stage.reloader.loaded = stage.load()
+    stage.write({"s": entry()}, **wrong)
+    async with stage.running():
+        with pytest.raises(BadConfig, match=next(iter(wrong))):
+            await stage.reloader.reload()
+
+    assert stage.fleet.members == {}
