@@ -75,7 +75,10 @@ def serve(options: Options) -> int:
         return config_paths(options.config, os.environ)
 
     def read(last: Loaded | None = None) -> Loaded:
-        return load(find(), os.environ, overrides=memory.overrides, last=last)
+        paths = find()
+        loaded = load(paths, os.environ, overrides=memory.overrides, last=last)
+        # An editor that saves by renaming has the file away for a moment, and another place looked right.
+        return loaded if find() == paths else read(last)
 
     loaded = read()
     _report(loaded)

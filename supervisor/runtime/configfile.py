@@ -105,10 +105,11 @@ def load(
     """Everything that the files say; later files shadow earlier ones.
 
     `overrides` says, by name, which servers an operator has enabled or disabled, whatever the files say.
-    `last` is what is in force: a setting or an agent that is wrong now stays as it is there.
+    `last` is what is in force: a setting or an agent that is wrong now stays as it is there, and a file of
+    which it was made counts as looked for when it is gone, even if another would be read in its place.
     """
     reading = _Reading()
-    files: list[ConfigFile] = []
+    files = _vanished(paths, last, reading)
     layers: list[Layer] = []
     unusable: list[Problem] = []
     for path in paths:
@@ -142,6 +143,15 @@ def load(
         wrong_settings=wrong_settings(layers),
         lost=frozenset(part for layer in layers for part in layer.lost),
     )
+
+
+def _vanished(paths: Sequence[Path], last: Loaded | None, reading: "_Reading") -> list[ConfigFile]:
+    """The files of which the last configuration was made, that are not to be read now and are not there."""
+    used = [Path(file.path) for file in last.files if file.found] if last is not None else []
+    gone = [path for path in used if path not in paths and not _is_there(path)]
+    for path in gone:
+        reading.look(path)
+    return [ConfigFile(str(path), found=False) for path in gone]
 
 
 def fingerprint(path: Path) -> str:

@@ -1,13 +1,18 @@
 """What is wrong in the files when they are read again stays as it was good last."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
+from supervisor.core.servers import Loaded
 from supervisor.errors import BadConfig
+from supervisor.runtime.configfile import load
 from supervisor.runtime.stdio import Host
 from tests.runtime.reload_support import Stage, entry
+from tests.runtime.support import ENVIRON
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -63,6 +68,44 @@ async def test_a_place_for_agents_that_is_wrong_now_stays_where_it_was(stage: St
         await stage.reloader.reload()
 
     assert list(stage.fleet.agents) == ["a"]
+
+
+class ManyPlaces(Stage):
+    """A fleet whose configuration is the first file that is there, as without `--config`."""
+
+    @override
+    def load(self, last: Loaded | None = None) -> Loaded:
+        places = [self.path.with_name("first.json"), self.path]
+        return load([place for place in places if place.exists()][:1] or places, ENVIRON, last=last)
+
+
+async def test_a_file_that_is_gone_is_not_replaced_by_one_at_another_place(
+    tmp_path: Path, host: Host
+) -> None:
+    stage, first = ManyPlaces(tmp_path, host), tmp_path / "first.json"
+    stage.write({"other": entry(enabled=False)})
+    first.write_text(json.dumps({"mcpServers": {"s": entry(enabled=False)}}))
+    async with stage.running():
+        await stage.reloader.reload()
+        hidden = first.rename(tmp_path / "first.json~")
+
+        for _ in range(2):
+            with pytest.raises(BadConfig, match=r"first\.json: is gone; put it back"):
+                await stage.reloader.reload()
+            assert list(stage.fleet.members) == ["s"]
+            stage.write({"another": entry(enabled=False)})
+
+        assert stage.reloader.seen.keys() >= {str(first)}
+        hidden.rename(first)
+        assert (await stage.reloader.reload()).plan == {"s": "unchanged"}
+        assert stage.reloader.failure == ()
+
+
+async def test_a_file_that_appears_at_a_better_place_is_taken(tmp_path: Path, host: Host) -> None:
+    stage, first = ManyPlaces(tmp_path, host), tmp_path / "first.json"
+    first.write_text(json.dumps({"mcpServers": {"s": entry(enabled=False)}}))
+    async with stage.running():
+        assert (await stage.reloader.reload()).plan == {"s": "add"}
 
 
 @pytest.mark.parametrize("content", ["[]", '{"mcpServers": []}', '{"mcp": {"servers": 5}}'])
