@@ -211,7 +211,7 @@ class Counters:
         self.requests[key] = self.requests.get(key, 0) + 1
 
     def reloaded(self, *, usable: bool, ok: bool, at: float) -> None:
-        """Count a reload: done, done with servers that failed, or refused."""
+        """Count a reload: done, done but for a part that failed, or refused."""
         self.last_reload_ok = ok
         if usable:
             self.last_reload = at
@@ -222,7 +222,7 @@ RELOAD_RESULTS = ("ok", "failed", "refused")
 
 
 def reload_result(*, usable: bool, ok: bool) -> str:
-    """`failed`: the files were used, and a server did not come up; `refused`: nothing was changed."""
+    """`failed`: the files were used, and a part is wrong or did not come up; `refused`: nothing changed."""
     if not usable:
         return "refused"
     return "ok" if ok else "failed"

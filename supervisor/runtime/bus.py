@@ -56,6 +56,8 @@ class ReloadEvent(msgspec.Struct, frozen=True, rename="camel", tag_field="kind",
     """What was done to each server; empty when the files could not be used."""
     problems: tuple[str, ...]
     """What is wrong with the configuration."""
+    refused: bool = False
+    """Whether the files could not be used, so that nothing was changed."""
 
 
 class LogEvent(msgspec.Struct, frozen=True, rename="camel", tag_field="kind", tag="log"):

@@ -206,12 +206,13 @@ class Reloader:
 
     def _refuse(self, problems: tuple[str, ...]) -> None:
         self.failure = problems
-        self._bus.publish(ReloadEvent(time.time(), ok=False, plan={}, problems=problems))
+        self._bus.publish(ReloadEvent(time.time(), ok=False, plan={}, problems=problems, refused=True))
         logger.error("reload refused, everything stays as it is: %s", "; ".join(problems))
 
     def _take_over(self, loaded: Loaded, tasks: TaskGroup) -> dict[str, Kind]:
         """Have everything changed that is not as wanted; returns what that is."""
         plan = self._plan(loaded)
+        _tell_what_is_new(self.loaded, loaded)
         _warn_of_fixed(self.loaded.settings, loaded.settings)
         self.loaded, self.failure = loaded, ()
         self._tune(loaded)
@@ -259,7 +260,7 @@ class Reloader:
         results = {name: result for name, result in ended.items() if plan[name] != "unchanged"}
         failed = {name: result for name, result in results.items() if result != OK}
         problems = tuple(map(str, loaded.problems))
-        self._bus.publish(ReloadEvent(time.time(), not failed, dict(plan), problems))
+        self._bus.publish(ReloadEvent(time.time(), not failed and not problems, dict(plan), problems))
         changes = ", ".join(f"{kind} {name}" for name, kind in plan.items() if kind != "unchanged")
         logger.info("reloaded: %s", changes or "nothing changed")
         for name, result in failed.items():
@@ -280,6 +281,15 @@ def _refusal(problems: tuple[str, ...]) -> BadConfig:
 
 def _raise(error: SupervisorError) -> Reloaded:
     raise error
+
+
+def _tell_what_is_new(before: Loaded, after: Loaded) -> None:
+    """Log what is wrong or odd now and was not when the files were last used."""
+    known = {str(each) for each in (*before.problems, *before.notices)}
+    for level, found in ((logging.ERROR, after.problems), (logging.WARNING, after.notices)):
+        for each in found:
+            if str(each) not in known:
+                logger.log(level, "config: %s", each)
 
 
 def _warn_of_fixed(before: SupervisorSettings, after: SupervisorSettings) -> None:

@@ -64,8 +64,7 @@ class Presence:
     def _hear(self, news: News) -> None:
         self._news.set()
         if isinstance(news, ReloadEvent):
-            usable = news.ok or bool(news.plan)
-            self._fleet.counters.reloaded(usable=usable, ok=news.ok, at=news.at)
+            self._fleet.counters.reloaded(usable=not news.refused, ok=news.ok, at=news.at)
 
     # What systemd hears.
 

@@ -65,6 +65,7 @@ def test_a_typo_in_the_policy_opens_nothing(launcher: Launcher) -> None:
 
     assert "without approval" in daemon.client.refusal("s_noise")["message"]
     assert launcher.command("reload").returncode == 78
+    assert any("supervisor.policy" in line for line in daemon.said("error"))
     assert "what was good last stays in force" in launcher.command("status").stdout
 
 

@@ -70,6 +70,28 @@ async def test_a_place_for_agents_that_is_wrong_now_stays_where_it_was(stage: St
     assert list(stage.fleet.agents) == ["a"]
 
 
+async def test_what_is_wrong_is_a_failed_reload_and_is_logged_when_it_is_new(
+    stage: Stage, caplog: pytest.LogCaptureFixture
+) -> None:
+    good, bad = entry(enabled=False), {"command": 5}
+    async with stage.running():
+        for servers in ({"a": bad, "odd": {**good, "arg": 1}}, {"a": bad, "b": bad}, {"a": good}, {"a": bad}):
+            stage.write(servers)
+            await stage.reloader.reload()
+
+    assert [event.ok for event in stage.events] == [False, False, True, False]
+    assert not any(event.refused for event in stage.events)
+    said = [record.getMessage() for record in caplog.records if record.getMessage().startswith("config: ")]
+    paths = [message.split(": ")[2] for message in said]
+    assert paths == [
+        "mcpServers.a.command",
+        "mcpServers.odd.arg",
+        "mcpServers.b.command",
+        "mcpServers.a.command",
+    ]
+    assert str(stage.path) in said[0]
+
+
 class ManyPlaces(Stage):
     """A fleet whose configuration is the first file that is there, as without `--config`."""
 
