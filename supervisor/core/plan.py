@@ -1,8 +1,9 @@
 """From what runs and what is wanted to what must change.
 
 Servers are compared by what launches them: command, arguments, environment, directory, address, headers,
-roots, protocol and framing, with all references filled in. So white space, key order and comments change
-nothing, a changed timeout restarts nothing, and a changed secret restarts exactly its server.
+roots, protocol and framing, each as the value that it comes to. So white space, key order and comments
+change nothing, a changed timeout or another spelling of the same value restarts nothing, and a changed secret
+restarts exactly its server.
 """
 
 import hashlib
@@ -61,7 +62,7 @@ def _values(target: Launch | Endpoint | None) -> tuple[object, ...]:
     match target:
         case Launch(command=command, args=args, env=env, cwd=cwd, inherit_env=names):
             place = None if cwd is None else cwd.value
-            return (command.value, [each.value for each in args], _sorted(env), place, sorted(names))
+            return (command.value, [each.value for each in args], _sorted(env), place, sorted(set(names)))
         case Endpoint(url=url, headers=headers, ca_file=ca_file):
             return (url.value, _sorted(headers), ca_file)
         case None:
@@ -74,8 +75,10 @@ def _sorted(texts: Mapping[str, Text]) -> list[tuple[str, str]]:
 
 
 def _launch(spec: ServerSpec) -> tuple[object, ...]:
-    """What cannot be changed without a new run."""
-    return (spec.target, spec.roots, spec.trouble, spec.entry.type, spec.entry.protocol, _framing(spec.entry))
+    """What cannot be changed without a new run: what its entry comes to, however it is written."""
+    roots = None if spec.roots is None else [root.value for root in spec.roots]
+    entry = spec.entry
+    return (_values(spec.target), roots, spec.trouble, entry.type, entry.protocol, _framing(entry))
 
 
 def _framing(entry: Entry) -> str | None:

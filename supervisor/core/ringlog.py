@@ -62,6 +62,11 @@ class RingLog:
         """The last `count` lines, oldest first."""
         return tuple(self._lines)[-count:] if count > 0 else ()
 
+    def blot(self) -> None:
+        """Redact what is kept once more, as more is a secret now."""
+        self._lines = deque(Line(line.at, self._redact(line.text)) for line in self._lines)
+        self._kept = sum(len(line.text) for line in self._lines)
+
     def _line(self, raw: bytes, now: float) -> Line:
         # Redacted before it is cut, or the cut could leave half a secret.
         text = self._redact(raw.decode("utf-8", "replace").rstrip("\r"))

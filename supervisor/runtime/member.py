@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 import anyio
 import msgspec
+from msgspec import structs
 
 from supervisor.core.catalog import Shelf, Steps
 from supervisor.core.counters import Counters
@@ -76,8 +77,7 @@ class Member:
 
     def __init__(self, spec: ServerSpec | BadServer, shared: Shared) -> None:
         self.spec, self.name, self._shared = spec, spec.name, shared
-        secrets = spec.secrets if isinstance(spec, ServerSpec) else frozenset[str]()
-        self.redact = Redactor(secrets)
+        self._blot = Redactor(spec.secrets if isinstance(spec, ServerSpec) else frozenset())
         self.log = RingLog(redact=self.redact, on_line=self._on_line)
         self.actor = ServerActor(
             self.name,
@@ -175,6 +175,10 @@ class Member:
         target = self.spec.target if isinstance(self.spec, ServerSpec) else None
         return self._command(target) if isinstance(target, Launch) else None
 
+    def redact(self, text: str) -> str:
+        """The text without its secrets."""
+        return self._blot(text)
+
     # Its runs.
 
     def _new_run(self, number: int) -> Run:
@@ -259,7 +263,13 @@ class Member:
 
     def retune(self, spec: ServerSpec) -> None:
         """Take over what can change without a new run."""
-        self.spec = spec
+        before, self.spec = self.spec, spec
+        if isinstance(before, ServerSpec) and before.secrets != spec.secrets:
+            # The same value may be a secret as it is written now.
+            self._blot = Redactor(spec.secrets)
+            self.log.blot()
+            blotted = (structs.replace(end, reason=self.redact(end.reason)) for end in self.ends)
+            self.reason, self.ends = self.redact(self.reason), deque(blotted, maxlen=ENDS_KEPT)
         self.actor.policy = policy_of(spec)
         self.desk.terms = terms_of(spec)
         self._vigil.tune(spec.entry.health_interval)

@@ -15,7 +15,6 @@ import msgspec
 from supervisor.core.catalog import Parsed, Shelf, Steps, done, parse_tools
 from supervisor.core.phases import Phase
 from supervisor.core.plan import fingerprint
-from supervisor.core.ringlog import Redactor
 from supervisor.core.servers import BadServer, ServerSpec
 from supervisor.core.view import keeps_its_tools
 from supervisor.logs import about
@@ -28,7 +27,7 @@ logger = logging.getLogger(__name__)
 class Offering:
     """The tools of one server."""
 
-    def __init__(self, spec: ServerSpec | BadServer, known: KnownTools, redact: Redactor) -> None:
+    def __init__(self, spec: ServerSpec | BadServer, known: KnownTools, redact: Callable[[str], str]) -> None:
         self._spec, self._known, self._redact = spec, known, redact
         self._offered = False
         self.shelf: Shelf | None = self._recalled()

@@ -90,6 +90,32 @@ def test_what_happens_to_a_server_that_comes_goes_or_is_wrong(
     assert plan(before, after) == kind
 
 
+@pytest.mark.parametrize(
+    ("written", "otherwise"),
+    [
+        ({"env": {"T": "${TOKEN}"}}, {"env": {"T": "one"}}),
+        ({"args": ["${TOKEN}"]}, {"args": ["one"]}),
+        ({"command": "${TOKEN}"}, {"command": "one"}),
+        ({"env": {"A": "1", "B": "2"}}, {"env": {"B": "2", "A": "1"}}),
+        ({"inheritEnv": ["A", "B"]}, {"inheritEnv": ["B", "A", "B"]}),
+        ({"cwd": "."}, {"cwd": "/"}),
+        ({"cwd": "x"}, {"cwd": "/x/"}),
+        ({"roots": ["/srv"]}, {"roots": ["/srv/"]}),
+        ({"type": "http", "url": "http://${TOKEN}/"}, {"type": "http", "url": "http://one/"}),
+        (
+            {"type": "http", "url": "http://h/", "headers": {"A": "${TOKEN}"}},
+            {"type": "http", "url": "http://h/", "headers": {"A": "one"}},
+        ),
+    ],
+    ids=str,
+)
+def test_another_spelling_of_the_same_value_restarts_nothing(
+    written: dict[str, Any], otherwise: dict[str, Any]
+) -> None:
+    assert plan(spec(**written), spec(**otherwise)) in {"retune", "unchanged"}
+    assert plan(spec(**otherwise), spec(**written)) in {"retune", "unchanged"}
+
+
 def test_a_changed_secret_replaces_exactly_its_server() -> None:
     before = {"a": spec(args=["${TOKEN}"]), "b": spec(args=["TOKEN"])}
     later = {"TOKEN": "two"}

@@ -147,3 +147,18 @@ def test_a_secret_of_many_lines_is_hidden_though_it_arrives_line_by_line() -> No
     ring.feed(b"-----BEGIN-----\nMIIEvQ\n-----END-----\n", now=0.0)
 
     assert texts(ring) == ["***", "***", "***"]
+
+
+def test_what_becomes_a_secret_later_is_blotted_out_of_what_is_kept() -> None:
+    secrets: set[str] = set()
+
+    def redact(text: str) -> str:
+        return Redactor(frozenset(secrets))(text)
+
+    ring = RingLog(redact=redact)
+    ring.feed(b"token=hunter2hunter2\n", now=1.0)
+    secrets.add("hunter2hunter2")
+
+    ring.blot()
+
+    assert ring.tail(5) == (Line(1.0, "token=***"),)

@@ -218,6 +218,22 @@ async def test_whoever_waits_for_one_server_does_not_wait_for_others(scene: Scen
         assert isinstance(scene.fleet.members["slow"].actor.state.phase, Starting)
 
 
+async def test_a_value_that_is_a_secret_as_it_is_written_now_is_not_shown_any_more(scene: Scene) -> None:
+    secret = scene.path.with_name("secret")
+    secret.write_text("hunter2hunter2")
+    said = ("--stderr", "key hunter2hunter2")
+    async with scene.up({"s": entry(*said)}):
+        member, before = scene.fleet.members["s"], scene.pid("s")
+        await until(lambda: "key hunter2hunter2" in [line.text for line in member.log.tail(9)])
+
+        await scene.save({"s": entry("--stderr", "key {file:secret}")})
+        await until(lambda: scene.answers)
+
+        assert (scene.answers[0].plan, scene.pid("s")) == ({"s": "retune"}, before)
+        assert "key ***" in [line.text for line in member.log.tail(9)]
+        assert member.redact("hunter2hunter2") == "***"
+
+
 async def test_a_server_that_lags_behind_its_entry_is_named_until_it_does_not(scene: Scene) -> None:
     async with scene.up({"s": entry()}):
         await scene.save({"s": entry("--exit-at", "spawn")})
