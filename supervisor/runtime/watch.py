@@ -49,16 +49,18 @@ class Watcher:
     async def run(self) -> None:
         """Watch and reload, until cancelled."""
         while True:
-            directories = await run_sync(directories_of, self._files())
-            with self._listening(directories) as notifier:
-                await self._follow(directories, notifier)
+            there = await run_sync(_identities, self._files())
+            with self._listening(path for path, _ in there) as notifier:
+                await self._follow(there, notifier)
 
-    async def _follow(self, directories: frozenset[Path], notifier: Notifier | None) -> None:
-        """Reload on every change, until other directories have to be watched."""
+    async def _follow(self, there: "frozenset[Identity]", notifier: Notifier | None) -> None:
+        """Reload on every change, until other directories have to be watched, or others of their names."""
         while True:
             if await run_sync(self._differs, self._reloader.seen):
                 await self._reload()
-            if directories != await run_sync(directories_of, self._files()):
+            if there != await run_sync(_identities, self._files()):
+                return
+            if notifier is not None and notifier.stale:
                 return
             await _news(notifier)
 
@@ -117,6 +119,23 @@ async def _quiet(notifier: Notifier) -> None:
             with anyio.move_on_after(_QUIET) as pause:
                 await notifier.news()
             over = pause.cancelled_caught
+
+
+Identity = tuple[Path, tuple[int, int] | None]
+"""A directory, and which one it is: after a swap another one has its name."""
+
+
+def _identities(files: Iterable[Path]) -> frozenset[Identity]:
+    """The directories to watch, as they are now."""
+    return frozenset((directory, _identity(directory)) for directory in directories_of(files))
+
+
+def _identity(directory: Path) -> tuple[int, int] | None:
+    try:
+        status = directory.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def directories_of(files: Iterable[Path]) -> frozenset[Path]:

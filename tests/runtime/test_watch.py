@@ -1,7 +1,8 @@
 """Watching configuration files as people, editors and Kubernetes change them."""
 
 import json
-from collections.abc import AsyncGenerator
+import shutil
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import anyio
 import pytest
 
 from supervisor.core.servers import Loaded
+from supervisor.runtime import watch
 from supervisor.runtime.bus import Bus, News, ReloadEvent
 from supervisor.runtime.configfile import config_paths, config_places, load
 from supervisor.runtime.fleet import Fleet
@@ -122,6 +124,36 @@ async def test_what_else_happens_in_the_directory_reloads_nothing(stage: Stage, 
         await stage.heard(1)
 
     assert len(stage.events) == 1
+
+
+def swap(directory: Path, text: str) -> None:
+    """Put another directory in the place of the one of the file."""
+    fresh = directory.with_name("fresh")
+    fresh.mkdir()
+    save(fresh / "mcp.json", text)
+    directory.rename(directory.with_name(f"old-{hash(text)}"))
+    fresh.rename(directory)
+
+
+def make_anew(directory: Path, text: str) -> None:
+    shutil.rmtree(directory)
+    directory.mkdir()
+    save(directory / "mcp.json", text)
+
+
+@pytest.mark.parametrize("put", [swap, make_anew])
+async def test_saves_are_told_of_in_a_directory_that_took_anothers_place(
+    stage: Stage, config: Path, put: Callable[[Path, str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "_UNASKED", 3600.0)
+    async with stage.watching():
+        for number in range(2):
+            put(config.parent, off(f"put-{number}"))
+            await stage.has(f"put-{number}")
+            save(config, off(f"saved-{number}"))
+            await stage.has(f"saved-{number}")
+            rename_over(config, off(f"renamed-{number}"))
+            await stage.has(f"renamed-{number}")
 
 
 async def test_a_file_that_vanishes_changes_nothing_and_its_return_is_seen(
