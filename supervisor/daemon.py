@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -24,6 +24,7 @@ from supervisor import __version__, logs
 from supervisor.core.layers import GUARDS
 from supervisor.core.paths import control_socket
 from supervisor.core.servers import Loaded
+from supervisor.core.spec import SupervisorSettings
 from supervisor.errors import BAD_CONFIG, DONE, FAILED, SupervisorError
 from supervisor.journal import ADDRESS
 from supervisor.runtime import heap
@@ -68,24 +69,23 @@ def serve(options: Options) -> int:
         return FAILED
     raise_open_files()
     heap.steady()
-    given = take(os.environ, pid=os.getpid())
-    memory = _memory()
+    home = _Home(options, take(os.environ, pid=os.getpid()))
 
     def find() -> tuple[Path, ...]:
         return config_paths(options.config, os.environ)
 
     def read(last: Loaded | None = None) -> Loaded:
         paths = find()
-        loaded = load(paths, os.environ, overrides=memory.overrides, last=last)
+        loaded = load(paths, os.environ, overrides=home.overrides, last=last)
         # An editor that saves by renaming has the file away for a moment, and another place looked right.
         return loaded if find() == paths else read(last)
 
-    loaded = read()
-    _report(loaded)
-    if loaded.unreadable or _unguarded(loaded):
-        return BAD_CONFIG
     try:
-        place = _place(options, given, loaded)
+        loaded = read()
+        _report(loaded)
+        if loaded.unreadable or _unguarded(loaded):
+            return BAD_CONFIG
+        place, memory = home.found(loaded.settings)
 
         async def live() -> None:
             daemon = _Daemon(loaded, read, place, memory)
@@ -109,7 +109,27 @@ class _Place:
     given: Given
 
 
-def _place(options: Options, given: Given, loaded: Loaded) -> _Place:
+class _Home:
+    """Where this daemon is met and what it remembers there; what was settled first stays."""
+
+    def __init__(self, options: Options, given: Given) -> None:
+        self._options, self._given = options, given
+        self._found: tuple[_Place, Memory] | None = None
+
+    def found(self, settings: SupervisorSettings) -> tuple[_Place, Memory]:
+        """Raises: BadConfig, when no socket can be where it should be."""
+        if self._found is None:
+            place = _place(self._options, self._given, settings)
+            directory = state_directory(os.environ)
+            path = None if directory is None else directory / "memory.json"
+            self._found = place, Memory(path, instance=instance_of(place.path))
+        return self._found
+
+    def overrides(self, settings: SupervisorSettings) -> Mapping[str, bool]:
+        return self.found(settings)[1].overrides
+
+
+def _place(options: Options, given: Given, settings: SupervisorSettings) -> _Place:
     """Raises: BadConfig, when no socket can be where it should be."""
     listener = control_listener(given.sockets)
     if listener is not None:
@@ -117,7 +137,7 @@ def _place(options: Options, given: Given, loaded: Loaded) -> _Place:
             return _Place(str(listener.getsockname()), listener, given)
         logger.warning("not listening at systemd's socket: another one was chosen")
         listener.close()
-    path = control_socket(options.socket, os.environ, uid=os.getuid(), configured=loaded.settings.socket)
+    path = control_socket(options.socket, os.environ, uid=os.getuid(), configured=settings.socket)
     return _Place(path, None, given)
 
 
@@ -141,11 +161,6 @@ def _unguarded(loaded: Loaded) -> bool:
         names = " and ".join(f"supervisor.{key}" for key in wrong)
         logger.error("cannot start without knowing which tools may be called: correct %s", names)
     return bool(wrong)
-
-
-def _memory() -> Memory:
-    directory = state_directory(os.environ)
-    return Memory(None if directory is None else directory / "memory.json")
 
 
 class _Daemon:

@@ -8,10 +8,9 @@ eyes.
 
 import hashlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
 
 from msgspec import structs
 
@@ -42,6 +41,7 @@ from supervisor.core.servers import (
     expand_home,
     specify,
 )
+from supervisor.core.spec import SupervisorSettings
 from supervisor.runtime.trust import Unreadable, Untrusted, read_trusted
 
 __all__ = ["ConfigFile", "Loaded", "config_paths", "config_places", "fingerprint", "load"]
@@ -49,7 +49,8 @@ __all__ = ["ConfigFile", "Loaded", "config_paths", "config_places", "fingerprint
 AGENTS_FILE = "AGENTS.md"
 """Where agents are described beside the configuration, unless it names another file."""
 
-_NO_OVERRIDES: Mapping[str, bool] = MappingProxyType({})
+Overrides = Callable[[SupervisorSettings], Mapping[str, bool]]
+"""Which servers an operator has enabled or disabled; the settings say for which daemon."""
 
 
 def config_paths(explicit: Sequence[str], environ: Mapping[str, str]) -> tuple[Path, ...]:
@@ -99,12 +100,12 @@ def load(
     paths: Sequence[Path],
     environ: Mapping[str, str],
     *,
-    overrides: Mapping[str, bool] = _NO_OVERRIDES,
+    overrides: Overrides = lambda _settings: {},
     last: Loaded | None = None,
 ) -> Loaded:
     """Everything that the files say; later files shadow earlier ones.
 
-    `overrides` says, by name, which servers an operator has enabled or disabled, whatever the files say.
+    `overrides` answers, by name, which servers an operator has enabled or disabled, whatever the files say.
     `last` is what is in force: a setting or an agent that is wrong now stays as it is there, and a file of
     which it was made counts as looked for when it is gone, even if another would be read in its place.
     """
@@ -129,7 +130,8 @@ def load(
     agents = {**front_matter.agents, **configured_agents(layers, settings)}
     parts: list[Layer | Candidate | FrontMatter] = [*layers, *judged, front_matter]
     surroundings = _Around(environ, reading)
-    servers = {each.name: surroundings.server(each, enabled=overrides.get(each.name)) for each in judged}
+    switched = overrides(settings)
+    servers = {each.name: surroundings.server(each, enabled=switched.get(each.name)) for each in judged}
     return Loaded(
         settings=settings,
         servers=servers,

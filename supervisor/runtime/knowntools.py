@@ -31,7 +31,8 @@ def replace_file(path: Path, content: bytes) -> None:
         OSError: it cannot be written; the old one stays.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fresh = path.with_suffix(".new")
+    # Another daemon may be at the same file.
+    fresh = path.with_suffix(f".{os.getpid()}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor, not a path

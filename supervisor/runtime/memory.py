@@ -1,12 +1,17 @@
 """What the daemon remembers across its own restarts: a small JSON file in the state directory.
 
-Losing it costs a little time at the next start and nothing else, so every failure to read or write it is
-logged and lived with.
+Daemons of one user share it: which launches cannot take a probe is true for all, what an operator enabled or
+disabled belongs to the daemons on one control socket. Losing the file costs a little time at the next start
+and that word of the operator, so every failure to read or write it is logged and lived with.
 """
 
+import fcntl
 import json
 import logging
-from collections.abc import Mapping
+import os
+import time
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,6 +21,9 @@ logger = logging.getLogger(__name__)
 
 _SHAPES: Mapping[str, type] = {"noProbe": list, "overrides": dict}
 """What each fact must be; one of another shape is forgotten."""
+_TRIES = 40
+_PAUSE = 0.005
+"""Seconds between two tries to lock the file; others hold it for as long as a write takes."""
 
 
 def state_directory(environ: Mapping[str, str]) -> Path | None:
@@ -32,9 +40,12 @@ def state_directory(environ: Mapping[str, str]) -> Path | None:
 class Memory:
     """Facts by name, kept in one file that is replaced as a whole."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._facts: dict[str, Any] = self._read()
+    def __init__(self, path: Path | None, *, instance: str = "") -> None:
+        """Remember for the daemons of this instance, see `orphans.instance_of`."""
+        self._path, self._instance = path, instance
+        facts = self._read()
+        self._no_probe: list[str] = facts.get("noProbe", [])
+        self._overrides: dict[str, bool] = _of_instance(facts, instance)
         self.silent: dict[tuple[str, str], bool] = {}
         """Servers and launches that died without a word both ways, and whether the last one was asked
         `server/discover`.
@@ -45,26 +56,25 @@ class Memory:
 
     def cannot_take_a_probe(self, fingerprint: str) -> bool:
         """Whether a server with this launch once died of, or ignored, `server/discover`."""
-        return fingerprint in self._facts.get("noProbe", [])
+        return fingerprint in self._no_probe
 
     def remember_no_probe(self, fingerprint: str) -> None:
-        known = self._facts.setdefault("noProbe", [])
-        if fingerprint not in known:
-            known.append(fingerprint)
+        if fingerprint not in self._no_probe:
+            self._no_probe.append(fingerprint)
             self._write()
 
     @property
     def overrides(self) -> Mapping[str, bool]:
         """Servers that an operator has enabled or disabled, whatever the files say."""
-        return dict(self._facts.get("overrides", {}))
+        return dict(self._overrides)
 
     def override(self, server: str, *, enabled: bool) -> None:
-        self._facts.setdefault("overrides", {})[server] = enabled
+        self._overrides[server] = enabled
         self._write()
 
     def forget_override(self, server: str) -> None:
         """Let the files say again whether the server is enabled."""
-        if self._facts.get("overrides", {}).pop(server, None) is not None:
+        if self._overrides.pop(server, None) is not None:
             self._write()
 
     def _read(self) -> dict[str, Any]:
@@ -84,6 +94,47 @@ class Memory:
         if self._path is None:
             return
         try:
-            replace_file(self._path, json.dumps(self._facts, indent=1).encode())
+            with _locked(self._path):
+                facts = self._read()
+                self._put_in(facts)
+                replace_file(self._path, json.dumps(facts, indent=1).encode())
         except OSError as exc:
             logger.warning("cannot write %s, so this is forgotten at the next start: %s", self._path, exc)
+
+    def _put_in(self, facts: dict[str, Any]) -> None:
+        """Add what this daemon knows to what others have written; of its own instance only it knows."""
+        if self._no_probe:
+            self._no_probe = list(dict.fromkeys((*facts.get("noProbe", []), *self._no_probe)))
+            facts["noProbe"] = self._no_probe
+        overrides = {**facts.pop("overrides", {}), self._instance: self._overrides}
+        if known := {instance: switched for instance, switched in overrides.items() if switched}:
+            facts["overrides"] = known
+
+
+def _of_instance(facts: Mapping[str, Any], instance: str) -> dict[str, bool]:
+    known = facts.get("overrides", {}).get(instance)
+    found = cast("dict[str, Any]", known) if isinstance(known, dict) else {}
+    return {name: word for name, word in found.items() if isinstance(word, bool)}
+
+
+@contextmanager
+def _locked(path: Path) -> Generator[None]:
+    """Keep other daemons from writing meanwhile; one that holds the lock and hangs is not waited for.
+
+    Raises:
+        OSError: there is no room for the lock.
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    descriptor = os.open(path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        for _ in range(_TRIES):
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_PAUSE)  # noqa: TID251 - facts are noted in plain calls, and others are quick
+        else:
+            logger.warning("%s is locked by another daemon that hangs; writing it nevertheless", path)
+        yield
+    finally:
+        os.close(descriptor)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.support import Launcher, fake, until
+from tests.e2e.support import Launcher, fake, launching, until
 
 
 def pids(client: Any) -> dict[str, int | None]:
@@ -109,6 +109,21 @@ def test_hangup_reloads(launcher: Launcher) -> None:
     daemon.signal(signal.SIGHUP)
 
     until(lambda: "t_echo" in daemon.client.tools())
+
+
+def test_what_is_disabled_at_one_daemon_is_not_at_another(
+    launcher: Launcher, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    with launching(tmp_path_factory.mktemp("other")) as other:
+        other.environment["XDG_STATE_HOME"] = launcher.environment["XDG_STATE_HOME"]
+        here, there = launcher.start({"s": fake()}), other.start({"s": fake()})
+        here.client.result("servers/disable", server="s")
+        there.end()
+
+        again = other.start({"s": fake()})
+
+        assert again.client.server("s")["state"] == "connected"
+        assert here.client.server("s")["state"] == "disabled"
 
 
 def test_disabling_outlives_the_daemon_and_enabling_undoes_it(launcher: Launcher) -> None:

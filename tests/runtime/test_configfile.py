@@ -379,7 +379,8 @@ def test_an_operator_enables_and_disables_by_name_whatever_the_file_says(tmp_pat
     }
     path = write(tmp_path / "mcp.json", {"mcpServers": entries})
 
-    loaded = load([path], {}, overrides={"on": False, "off": True, "bad": True, "unknown": True})
+    switched = {"on": False, "off": True, "bad": True, "unknown": True}
+    loaded = load([path], {}, overrides=lambda _: switched)
 
     assert (server(loaded, "on").entry.enabled, server(loaded, "on").overridden) == (False, True)
     assert "variable NONE is not set" in (server(loaded, "off").trouble or "")

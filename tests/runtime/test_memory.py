@@ -1,12 +1,16 @@
 """What is remembered survives a restart, and nothing that happens to the file is worse than forgetting."""
 
+import fcntl
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from supervisor.runtime.memory import Memory, state_directory
+from tests.runtime.support import PATIENCE
 
 
 @pytest.mark.parametrize(
@@ -110,6 +114,65 @@ def test_taking_back_what_was_never_said_writes_nothing(tmp_path: Path) -> None:
     Memory(path).forget_override("a")
 
     assert not path.exists()
+
+
+def test_what_an_operator_switched_is_known_to_the_daemons_of_one_socket_only(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    one, other = Memory(path, instance="one"), Memory(path, instance="other")
+
+    one.override("s", enabled=False)
+    other.override("t", enabled=False)
+
+    assert Memory(path, instance="one").overrides == {"s": False}
+    assert Memory(path, instance="other").overrides == {"t": False}
+    one.forget_override("s")
+    assert json.loads(path.read_text()) == {"overrides": {"other": {"t": False}}}
+
+
+def test_two_daemons_keep_what_the_other_has_written(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    one, other = Memory(path, instance="one"), Memory(path, instance="other")
+
+    one.remember_no_probe("a")
+    other.remember_no_probe("b")
+    one.override("s", enabled=True)
+
+    again = Memory(path, instance="one")
+    assert again.cannot_take_a_probe("a")
+    assert again.cannot_take_a_probe("b")
+    assert one.cannot_take_a_probe("b")
+
+
+def test_writers_in_many_processes_lose_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    write = "import sys; from pathlib import Path; from supervisor.runtime.memory import Memory\n"
+    write += "for n in range(20): Memory(Path(sys.argv[1])).remember_no_probe(f'{sys.argv[2]}-{n}')"
+    writers = [subprocess.Popen([sys.executable, "-c", write, path, name]) for name in "abc"]
+
+    assert [writer.wait(PATIENCE) for writer in writers] == [0, 0, 0]
+
+    known = Memory(path)
+    assert all(known.cannot_take_a_probe(f"{name}-{n}") for name in "abc" for n in range(20))
+
+
+def test_a_daemon_that_hangs_with_the_lock_is_not_waited_for(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "memory.json"
+    with path.with_suffix(".lock").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        Memory(path).remember_no_probe("a")
+
+    assert Memory(path).cannot_take_a_probe("a")
+    assert "is locked by another daemon that hangs" in caplog.text
+
+
+@pytest.mark.parametrize("overrides", [{"s": False}, {"one": ["s"]}, {"one": {"s": "false"}}], ids=str)
+def test_a_switch_of_a_strange_shape_is_forgotten(tmp_path: Path, overrides: object) -> None:
+    path = tmp_path / "memory.json"
+    path.write_text(json.dumps({"overrides": overrides}))
+
+    assert Memory(path, instance="one").overrides == {}
 
 
 def test_a_file_that_cannot_be_read_is_said_and_lived_with(
