@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.to_thread import run_sync
 from msgspec import Struct
 
 from supervisor.core.layers import GUARDS
@@ -105,6 +106,8 @@ class Reloader:
                     await self._next.asked.wait()
                     current, self._next = self._next, _Round()
                     tasks.start_soon(self._serve, current, tasks)
+                    # The last to read is the last to apply; who asks meanwhile gets the next reading.
+                    await current.begun.wait()
         finally:
             self._next.end()
 
@@ -116,7 +119,7 @@ class Reloader:
         Raises:
             BadConfig: a file cannot be used; nothing was changed.
         """
-        return self._planned() if dry_run else await self._next.result()
+        return await (self._planned() if dry_run else self._next.result())
 
     async def begin(self) -> None:
         """Read the files and begin to apply them; returns when that is under way. Raises as `reload`."""
@@ -144,8 +147,12 @@ class Reloader:
 
     # Looking.
 
-    def _planned(self) -> Reloaded:
-        loaded = self._read(self.loaded)
+    async def _look(self) -> Loaded:
+        """What the files say, read beside everything else that goes on: there may be thousands of entries."""
+        return await run_sync(self._read, self.loaded, abandon_on_cancel=True)
+
+    async def _planned(self) -> Reloaded:
+        loaded = await self._look()
         problems = self._unusable(loaded)
         if problems:
             raise _refusal(problems)
@@ -184,7 +191,7 @@ class Reloader:
 
     async def _answer(self, current: _Round, tasks: TaskGroup) -> Answer | None:
         try:
-            loaded = self._read(self.loaded)
+            loaded = await self._look()
             self.seen = loaded.read
             refused = self._unusable(loaded)
             if refused:

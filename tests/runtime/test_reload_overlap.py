@@ -49,9 +49,9 @@ class Scene(Stage):
         """Save the file and have it read; somebody waits for the answer."""
         assert self._tasks is not None
         self.write(servers)
-        reads = self.reads
+        current = self.reloader._next
         self._tasks.start_soon(self._ask)
-        await until(lambda: self.reads > reads)
+        await current.begun.wait()
 
     async def _ask(self) -> None:
         self.answers.append(await self.reloader.reload())

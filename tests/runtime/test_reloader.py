@@ -2,6 +2,7 @@
 
 import json
 import logging
+import threading
 from pathlib import Path
 
 import anyio
@@ -10,6 +11,7 @@ from typing_extensions import override
 
 from supervisor.core.phases import Ready
 from supervisor.core.plan import Spec
+from supervisor.core.servers import Loaded
 from supervisor.errors import BadConfig, SupervisorError
 from supervisor.runtime.bus import Bus
 from supervisor.runtime.fleet import Fleet
@@ -94,6 +96,35 @@ async def test_a_file_that_is_suddenly_gone_changes_nothing_until_it_is_back(sta
         stage.write({})
         assert (await stage.reloader.reload()).plan == {"s": "remove"}
         assert stage.reloader.failure == ()
+
+
+class SlowStage(Stage):
+    """One whose files take long to read."""
+
+    gate = threading.Event()
+
+    @override
+    def load(self, last: Loaded | None = None) -> Loaded:
+        loaded = super().load(last)
+        assert last is None or self.gate.wait(PATIENCE)
+        return loaded
+
+
+async def test_nobody_waits_for_a_long_reading_and_the_last_state_wins(tmp_path: Path, host: Host) -> None:
+    stage = SlowStage(tmp_path, host)
+    stage.write({"old": entry(enabled=False)})
+    async with stage.running(), anyio.create_task_group() as tg:
+        tg.start_soon(stage.reloader.reload)
+        await until(lambda: stage.reads == 2)
+        stage.write({"new": entry(enabled=False)})
+        for _ in range(5):
+            tg.start_soon(stage.reloader.reload)
+
+        await anyio.wait_all_tasks_blocked()  # the loop is free while the files are read
+        assert stage.fleet.members == {}
+        stage.gate.set()
+
+    assert (stage.reads, set(stage.fleet.members)) == (3, {"new"})
 
 
 async def test_a_dry_run_of_a_bad_file_is_refused_and_leaves_no_trace(stage: Stage) -> None:
