@@ -2,7 +2,8 @@
 
 A change lasts until the server is what was wanted last, and everybody who waits for it hears how that ended.
 A server whose launch changed is replaced make-before-break: the new one is ready and listed before the old
-one stops taking calls, and if the new one fails, the old one stays. One that is exclusive is stopped first.
+one stops taking calls, and if the new one fails, the old one stays; one that sleeps is no exception. One that
+is exclusive is stopped first, and one that an operator has stopped is not started.
 What is wanted is not known here; the files are `runtime.reload`'s.
 """
 
@@ -12,12 +13,10 @@ import anyio
 
 from supervisor.core.phases import (
     Backoff,
-    Goal,
     Idle,
     Opened,
     Ready,
     Stopped,
-    StopRequested,
     Unavailable,
     Wanted,
 )
@@ -96,7 +95,7 @@ class Change:
                 before.retune(self.wanted)
             case "unchanged":
                 pass
-        if before is not None and before is self._newcomer and before.enabled:
+        if before is not None and before is self._newcomer and before.enabled and not before.halted:
             # It was wanted, then not, then again: the start that was begun goes on.
             return await self._started(before)
         return OK
@@ -121,25 +120,37 @@ class Change:
         self._fleet.retire(before)
 
     async def _replace(self, before: Member) -> str:
-        if _exclusive(before.spec) or _exclusive(self.wanted) or not before.ready:
+        if before.halted:
+            return self._set_aside(before)
+        if _exclusive(before.spec) or _exclusive(self.wanted) or before.offer is None:
             return await self._exchange(before)
         assert self.wanted is not None
         loser = member = self._newcomer = self._new_member(self.wanted)
         try:
             outcome = await self._started(member)
-            if outcome != OK:
-                return f"{outcome}; the old run stays"
+            if outcome != OK and (self._overtaken or before.may_return):
+                return f"{outcome}; the old {'run' if before.ready else 'launch'} stays"
+            # It came up, or it failed and there is nothing left that could stay in its place.
             self._fleet.members[self.name] = member
             self._fleet.listing.changed(f"{self.name}: replaced")
             member.desk.adopt(before.desk.release())
             _wake(member)
-            if before.actor.state.goal is Goal.DOWN:  # an operator has stopped it meanwhile
-                member.actor.post(StopRequested())
+            if before.halted:  # by an operator, meanwhile
+                member.halt(before.reason)
             loser = before
             return outcome
         finally:
             # Also when the daemon stops meanwhile: the fleet stops those who retire as well.
             self._fleet.retire(loser)
+
+    def _set_aside(self, before: Member) -> str:
+        """Put a server in the place of one that an operator has stopped: it is started by a command only."""
+        assert self.wanted is not None
+        member = self._newcomer = self._new_member(self.wanted)
+        member.halt(before.reason)
+        self._leave(before, None)
+        self._fleet.members[self.name] = member
+        return OK
 
     async def _started(self, member: Member) -> str:
         """Have the member come up, and say how that went."""

@@ -4,7 +4,6 @@ The fleet starts and stops its members in parallel and owns their tasks. What a 
 actor's; which members there should be is `reload`'s.
 """
 
-import logging
 import math
 import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping
@@ -34,15 +33,13 @@ from supervisor.core.phases import (
 from supervisor.core.servers import BadServer, Loaded, ServerSpec
 from supervisor.core.view import ServerDetail, ServerView, phase_word, shown
 from supervisor.errors import Outcome, RefusedByPolicy, ServerUnavailable, UnknownServer, UnknownTool
-from supervisor.logs import about
 from supervisor.runtime.actor import Transition
 from supervisor.runtime.bus import Bus, LogEvent, TransitionEvent
 from supervisor.runtime.calls import Call, CallRequest, Deadlines, Reply
+from supervisor.runtime.chronicle import log_transition
 from supervisor.runtime.listing import Listing
 from supervisor.runtime.member import Member, Shared
 from supervisor.runtime.stdio import Host
-
-logger = logging.getLogger(__name__)
 
 
 class FleetView(Struct, frozen=True):
@@ -169,6 +166,8 @@ class Fleet:
         """
         member = self._startable(name)
         await member.actor.tell(StartRequested())
+        if member.shelf is None:
+            await member.actor.tell(Wanted())  # a lazy one whose tools nobody knows
         if wait:
             await _came_up(member)
 
@@ -186,6 +185,7 @@ class Fleet:
             UnknownServer: there is none of that name.
         """
         member = self.member(name)
+        member.halted = True
         await member.actor.tell(StopRequested("stopped by an operator"))
         if wait:
             await member.actor.reach(Stopped)
@@ -195,6 +195,7 @@ class Fleet:
         if not member.enabled:
             sentence = f"cannot start server {name}: it is disabled; use mcp-supervisor enable {name}"
             raise ServerUnavailable(sentence, server=name, phase="stopped")
+        member.halted = False
         return member
 
     # Looking.
@@ -368,14 +369,13 @@ class Fleet:
     def _transitioned(self, member: Member, transition: Transition) -> None:
         state, current = transition.after, self.members.get(member.name) is member
         self._awaited.discard(member.name)
-        phase = phase_word(state.phase)
         self._count(member, transition)
         if current:
-            before = phase_word(transition.before.phase)
+            before, phase = phase_word(transition.before.phase), phase_word(state.phase)
             reason = transition.reason
             news = TransitionEvent(time.time(), member.name, before, phase, member.word, reason, state.run)
             self._bus.publish(news)
-        _log(member, transition, phase, member.name if current else f"{member.name} (other run)")
+        log_transition(member, transition, current=current)
 
     def _count(self, member: Member, transition: Transition) -> None:
         tally = self.counters.server(member.name)
@@ -388,19 +388,6 @@ class Fleet:
         tally, run = self.counters.server(member.name), (id(member), member.actor.state.run)
         tally.noise.read(run, member.noise)
         tally.stderr_bytes.read(id(member), member.log.total_bytes)
-
-
-def _log(member: Member, transition: Transition, phase: str, name: str) -> None:
-    extra = about(member.name, phase=phase, run=transition.after.run)
-    match transition.after.phase:
-        case Unavailable():
-            tail = " | ".join(line.text for line in member.log.tail(3))
-            reason = f"{transition.reason}; stderr: {tail}" if tail else transition.reason
-            logger.error("%s: %s: %s", name, phase, reason, extra=extra)
-        case Backoff():
-            logger.warning("%s: %s: %s", name, phase, transition.reason, extra=extra)
-        case _:
-            logger.info("%s: %s: %s", name, phase, transition.reason, extra=extra)
 
 
 async def _came_up(member: Member) -> None:

@@ -26,6 +26,7 @@ from supervisor.core.phases import (
     Retuned,
     Starting,
     Stopping,
+    StopRequested,
     Unavailable,
     Wanted,
 )
@@ -91,6 +92,8 @@ class Member:
         self.scope = anyio.CancelScope()
         """Around the actor's task; cancelled when the member is gone for good."""
         self._run: TalkingRun | None = None
+        self.halted = False
+        """Whether an operator has stopped it, and not started it since."""
         self._expected = False
         self._since = time.time()
         self.reason = self._reason_of_rest()
@@ -279,6 +282,11 @@ class Member:
         self._offering.retune(spec)
         if self.shelf is not None:
             self._shared.tools_changed(self, "shown in another way")
+
+    def halt(self, reason: str) -> None:
+        """Stay, or come, to rest because an operator wanted that."""
+        self.halted, self.reason = True, reason
+        self.actor.post(StopRequested())
 
     async def drain(self) -> None:
         """Take no more calls, and wait until those under way have ended, each by its own deadline."""
