@@ -46,6 +46,10 @@ def diagnose(facts: Facts) -> tuple[Suggestion, ...]:
 
 
 def _suggestions(facts: Facts) -> Iterator[Suggestion]:
+    return itertools.chain(asked((_behind,), facts), _of_phase(facts))
+
+
+def _of_phase(facts: Facts) -> Iterator[Suggestion]:
     match facts.phase:
         case Ready():
             return asked((_offer, noise, _left_out), facts)
@@ -63,6 +67,13 @@ def _suggestions(facts: Facts) -> Iterator[Suggestion]:
             obstacles = tuple(asked(_OBSTACLES, facts))
             return iter(obstacles) if obstacles else failures(facts)
     assert_never(facts.phase)
+
+
+def _behind(facts: Facts) -> Suggestion | None:
+    if facts.behind is None:
+        return None
+    fix = "Correct its entry, or what it starts; `mcp-supervisor check` shows what is wrong in the file."
+    return Suggestion(Kind.BEHIND, f"It is not as its entry says now: {facts.behind}.", fix)
 
 
 # What stands in the way of every start.
@@ -163,6 +174,8 @@ def _starting(facts: Facts) -> Suggestion:
 def _offer(facts: Facts) -> Suggestion | None:
     policy, patterns = facts.left_out.get("policy", 0), facts.left_out.get("filter", 0)
     if facts.tools:
+        if facts.behind is not None:
+            return None
         cause = f"It is connected and offers {counted(facts.tools, 'tool')}."
         return Suggestion(Kind.FINE, cause, "Nothing to do.")
     if policy:

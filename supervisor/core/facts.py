@@ -90,6 +90,8 @@ class Facts:
     enabled: bool = True
     problems: tuple[str, ...] = ()
     """What is wrong with its entry."""
+    behind: str | None = None
+    """Why it does not run as its entry says now."""
     trouble: str | None = None
     """Why it cannot be started although its entry is right."""
     missing: tuple[str, ...] = ()

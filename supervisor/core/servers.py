@@ -24,6 +24,7 @@ from supervisor.core.interpolate import (
     is_literal,
     trouble,
 )
+from supervisor.core.layers import Candidate
 from supervisor.core.problems import Notice, Problem
 from supervisor.core.ringlog import Redactor
 from supervisor.core.spec import Entry, HttpEntry, StdioEntry, SupervisorSettings, check_root, check_url
@@ -88,6 +89,8 @@ class ServerSpec:
     """Whether an operator, and not the file, has said if it is enabled."""
     roots: tuple[Text, ...] | None = None
     """Addresses of what it is told to work in; None when it is told nothing."""
+    problems: tuple[Problem, ...] = field(default=(), compare=False)
+    """What is wrong with its entry as it stands now, so that this is the last good one; changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +130,8 @@ class Loaded:
     """Keys of `supervisor` that are wrong, so that what was good last is in force, or the default."""
     lost: frozenset[str] = frozenset()
     """Parts of files that are there and of which nothing could be read."""
+    good: Mapping[str, Candidate] = field(default_factory=dict[str, Candidate], repr=False)
+    """Every server whose entry is right, or once was, with the entry that was right last."""
 
 
 @dataclass(frozen=True, slots=True)

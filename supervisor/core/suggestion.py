@@ -12,6 +12,7 @@ class Kind(StrEnum):
     """The causes that are told apart; a stable word for programs."""
 
     BAD_CONFIG = "bad-config"
+    BEHIND = "behind"
     MISSING_VARIABLE = "missing-variable"
     MISSING_REFERENCE = "missing-reference"
     NOT_FOUND = "not-found"

@@ -72,6 +72,10 @@ class ServerView(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """Earlier files whose entry of that name is hidden."""
     overridden: bool
     """Whether an operator, and not its entry, has said if it is enabled."""
+    behind: str | None = None
+    """Why it does not run as its entry says now, but as it did before; null when it does."""
+    draining: int = 0
+    """Calls that finish on runs which were replaced."""
     exit: ExitView | None
     """How the last run ended; null before that."""
     next_try: float | None

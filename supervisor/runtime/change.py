@@ -120,7 +120,7 @@ class Change:
         self._fleet.retire(before)
 
     async def _replace(self, before: Member) -> str:
-        if before.halted:
+        if _halted(before):
             return self._set_aside(before)
         if _exclusive(before.spec) or _exclusive(self.wanted) or before.offer is None:
             return await self._exchange(before)
@@ -135,7 +135,7 @@ class Change:
             self._fleet.listing.changed(f"{self.name}: replaced")
             member.desk.adopt(before.desk.release())
             _wake(member)
-            if before.halted:  # by an operator, meanwhile
+            if _halted(before):  # meanwhile
                 member.halt(before.reason)
             loser = before
             return outcome
@@ -172,6 +172,11 @@ def _wake(member: Member) -> None:
     """Have a server that waits for a call know of those that it took over."""
     if member.desk.queued:
         member.actor.post(Wanted())
+
+
+def _halted(member: Member) -> bool:
+    """Whether an operator has stopped it; that may change whenever we wait."""
+    return member.halted
 
 
 def _exclusive(spec: Spec | None) -> bool:

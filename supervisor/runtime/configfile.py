@@ -106,8 +106,8 @@ def load(
     """Everything that the files say; later files shadow earlier ones.
 
     `overrides` answers, by name, which servers an operator has enabled or disabled, whatever the files say.
-    `last` is what is in force: a setting or an agent that is wrong now stays as it is there, and a file of
-    which it was made counts as looked for when it is gone, even if another would be read in its place.
+    `last` is what is in force: an entry, a setting or an agent that is wrong now stays as it is there, and a
+    file of which it was made counts as looked for when it is gone, even if another would be read instead.
     """
     reading = _Reading()
     files = _vanished(paths, last, reading)
@@ -121,7 +121,7 @@ def load(
         elif outcome is not None:
             unusable.append(outcome)
     settings = merged_settings(layers, None if last is None else last.settings)
-    judged = candidates(layers, settings.defaults)
+    judged = [_with_consequence(each, last) for each in candidates(layers, settings.defaults)]
     place = _agents_place(files, layers, environ, last)
     agents_file, front_matter = _front_matter(place, agent_files(layers, settings), reading)
     if last is not None:
@@ -130,8 +130,11 @@ def load(
     agents = {**front_matter.agents, **configured_agents(layers, settings)}
     parts: list[Layer | Candidate | FrontMatter] = [*layers, *judged, front_matter]
     surroundings = _Around(environ, reading)
-    switched = overrides(settings)
-    servers = {each.name: surroundings.server(each, enabled=switched.get(each.name)) for each in judged}
+    switched, good = overrides(settings), _good(judged, last)
+    servers = {
+        each.name: surroundings.server(each, good.get(each.name), enabled=switched.get(each.name))
+        for each in judged
+    }
     return Loaded(
         settings=settings,
         servers=servers,
@@ -144,7 +147,24 @@ def load(
         read=reading.fingerprints(),
         wrong_settings=wrong_settings(layers),
         lost=frozenset(part for layer in layers for part in layer.lost),
+        good=good,
     )
+
+
+def _good(judged: Sequence[Candidate], last: Loaded | None) -> dict[str, Candidate]:
+    """The entry of each server that was right last, where one ever was."""
+    before = {} if last is None else last.good
+    best = {each.name: each if each.entry is not None else before.get(each.name) for each in judged}
+    return {name: each for name, each in best.items() if each is not None}
+
+
+def _with_consequence(candidate: Candidate, last: Loaded | None) -> Candidate:
+    """The candidate, where it is wrong and was right before with what comes of that."""
+    if last is None or candidate.name not in last.good:
+        return candidate
+    kept = "; its last good entry stays in force"
+    told = tuple(structs.replace(each, message=each.message + kept) for each in candidate.problems)
+    return structs.replace(candidate, problems=told)
 
 
 def _vanished(paths: Sequence[Path], last: Loaded | None, reading: "_Reading") -> list[ConfigFile]:
@@ -278,19 +298,23 @@ class _Around:
     environ: Mapping[str, str] = field(repr=False)
     reading: _Reading
 
-    def server(self, candidate: Candidate, *, enabled: bool | None) -> ServerSpec | BadServer:
-        if candidate.entry is None:
+    def server(
+        self, candidate: Candidate, good: Candidate | None, *, enabled: bool | None
+    ) -> ServerSpec | BadServer:
+        """The server, as its entry says or as it said when it was right last."""
+        if good is None or good.entry is None:
             return BadServer(candidate.name, candidate.file, candidate.shadows, candidate.problems)
-        directory = Path(candidate.file).parent
+        directory = Path(good.file).parent
         sources = _Sources(directory, self.environ, self.reading)
-        return specify(
-            candidate.name,
-            candidate.entry,
+        spec = specify(
+            good.name,
+            good.entry,
             Surroundings(str(directory), self.environ, sources.resolve, sources.env_file),
-            source=candidate.file,
-            shadows=candidate.shadows,
+            source=good.file,
+            shadows=good.shadows,
             enabled=enabled,
         )
+        return replace(spec, problems=candidate.problems) if candidate.problems else spec
 
 
 @dataclass(frozen=True, slots=True)

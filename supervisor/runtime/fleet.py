@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
@@ -58,6 +59,8 @@ class Fleet:
         self._deadlines = Deadlines()
         self._tasks: TaskGroup | None = None
         self.retiring: set[Member] = set()
+        self.behind: Callable[[str], str | None] = lambda _: None
+        """Why a server does not run as its entry says now; None when it does."""
         self.counters = Counters()
         self.agents: Mapping[str, Agent] = loaded.agents
         self.members: dict[str, Member] = {}
@@ -209,8 +212,7 @@ class Fleet:
         return self.listing.catalog
 
     def view(self) -> FleetView:
-        counts = self.catalog.counts
-        servers = tuple(self.members[name].view(counts.get(name, 0)) for name in sorted(self.members))
+        servers = tuple(self.summary(name) for name in sorted(self.members))
         return FleetView(servers, self.generations.number, self.starting())
 
     def starting(self) -> tuple[str, ...]:
@@ -235,7 +237,13 @@ class Fleet:
         return member
 
     def summary(self, name: str) -> ServerView:
-        return self.member(name).view(self.catalog.counts.get(name, 0))
+        return self.member(name).view(**self._standing(name))
+
+    def _standing(self, name: str) -> dict[str, Any]:
+        """What a server does not know of itself."""
+        draining = sum(each.desk.pending for each in self.retiring if each.name == name)
+        tools = self.catalog.counts.get(name, 0)
+        return {"tools": tools, "behind": self.behind(name), "draining": draining}
 
     def detail(self, name: str) -> ServerDetail:
         """Everything about one server.
@@ -245,7 +253,7 @@ class Fleet:
         """
         member = self.member(name)
         hidden = tuple(shown(entry) for entry in self.catalog.left_out if entry.server == name)
-        return member.detail(self.catalog.counts.get(name, 0), hidden)
+        return member.detail(hidden, **self._standing(name))
 
     # Calling.
 

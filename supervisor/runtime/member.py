@@ -346,15 +346,17 @@ class Member:
         phase = self.actor.state.phase
         return max(phase.deadline - anyio.current_time(), 0.0) if isinstance(phase, Backoff) else None
 
-    def view(self, tools: int) -> ServerView:
-        return ServerView(**self._fields(tools))
+    def view(self, **standing: Any) -> ServerView:
+        """One line of it; `standing` is what only the fleet knows."""
+        return ServerView(**self._fields(), **standing)
 
-    def detail(self, tools: int, left_out: tuple[Mapping[str, str], ...]) -> ServerDetail:
+    def detail(self, left_out: tuple[Mapping[str, str], ...] = (), **standing: Any) -> ServerDetail:
         target = self.spec.target if isinstance(self.spec, ServerSpec) else None
         launch = target if isinstance(target, Launch) else None
         talk = self._run.talk if self._run is not None else None
         return ServerDetail(
-            **self._fields(tools),
+            **self._fields(),
+            **standing,
             command=None if launch is None else str(launch.command),
             args=() if launch is None else tuple(map(str, launch.args)),
             cwd=None if launch is None or launch.cwd is None else str(launch.cwd),
@@ -369,7 +371,7 @@ class Member:
             left_out=left_out,
         )
 
-    def _fields(self, tools: int) -> dict[str, Any]:
+    def _fields(self) -> dict[str, Any]:
         state, run = self.actor.state, self._run
         wait = self._retry_after()
         pid = run.pid if run is not None else None
@@ -385,7 +387,6 @@ class Member:
             "pid": pid,
             "run": state.run,
             "restarts": max(state.run - 1, 0),
-            "tools": tools,
             "remembered": self._offering.remembered,
             "pending": self.desk.pending,
             "source": self.spec.source,

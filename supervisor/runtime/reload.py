@@ -22,7 +22,7 @@ from supervisor.core.layers import GUARDS
 from supervisor.core.plan import Kind, Spec, change, diff
 from supervisor.core.problems import Problem
 from supervisor.core.reading import spelling
-from supervisor.core.servers import Loaded
+from supervisor.core.servers import Loaded, ServerSpec
 from supervisor.core.spec import SupervisorSettings
 from supervisor.errors import BadConfig, SupervisorError
 from supervisor.logs import about
@@ -80,6 +80,7 @@ class Reloader:
 
     def __init__(self, fleet: Fleet, loaded: Loaded, read: Callable[[Loaded], Loaded], bus: Bus) -> None:
         self._fleet, self._bus = fleet, bus
+        fleet.behind = self._lag
         self._read = read
         """Reads the files; what is in force stays where they are wrong."""
         self.loaded = loaded
@@ -138,12 +139,22 @@ class Reloader:
     @property
     def behind(self) -> dict[str, str]:
         """The servers that do not run as the configuration says, because that failed, with the reason."""
-        return {
-            name: reason
-            for name, reason in self._failed.items()
-            if (member := self._fleet.members.get(name)) is not None
-            and change(member.spec, self.loaded.servers.get(name)) != "unchanged"
-        }
+        found = ((name, self._unreached(name)) for name in self._failed)
+        return {name: reason for name, reason in found if reason is not None}
+
+    def _unreached(self, name: str) -> str | None:
+        """How the last change of a server failed, unless it is as wanted all the same."""
+        reason, member = self._failed.get(name), self._fleet.members.get(name)
+        if reason is None or member is None:
+            return None
+        return None if change(member.spec, self.loaded.servers.get(name)) == "unchanged" else reason
+
+    def _lag(self, name: str) -> str | None:
+        """Why a server does not run as its entry says now."""
+        wanted = self.loaded.servers.get(name)
+        if isinstance(wanted, ServerSpec) and wanted.problems:
+            return f"its entry is wrong: {'; '.join(map(str, wanted.problems))}"
+        return self._unreached(name)
 
     # Looking.
 

@@ -5,7 +5,9 @@ from typing import Annotated
 
 import msgspec
 
+from supervisor.core.servers import BadServer
 from supervisor.core.view import ServerDetail, ServerView, not_configured
+from supervisor.errors import BadConfig
 from supervisor.runtime.bus import LogEvent, News
 from supervisor.surfaces.daemon_methods import NoParams
 from supervisor.surfaces.service import Caller, Service
@@ -115,6 +117,11 @@ async def _override(service: Service, params: OverrideParams, *, enabled: bool) 
         fleet.member(params.server)
     # Refused now while the files cannot be used, rather than done on the day when they can.
     await service.reloader.reload(dry_run=True)
+    entry = service.loaded.servers.get(params.server)
+    if isinstance(entry, BadServer) and not params.reset:
+        problems, wish = tuple(map(str, entry.problems)), "enable" if enabled else "disable"
+        sentence = f"cannot {wish} server {params.server}: its entry is wrong and never was right; correct it"
+        raise BadConfig(f"{sentence}: {'; '.join(problems)}", problems=problems)
     if params.reset:
         service.memory.forget_override(params.server)
     else:

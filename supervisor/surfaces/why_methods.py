@@ -65,7 +65,7 @@ def why(service: Service, params: ServerParams, _caller: Caller) -> Why:
         suggestions=diagnose(facts),
         source=detail.source,
         transport=detail.transport,
-        problems=facts.problems,
+        problems=_problems(service, member),
         missing_variables=(*facts.missing, *facts.not_inherited),
         launch=_launch(member, detail, facts.lookup),
         protocol=detail.protocol,
@@ -75,6 +75,12 @@ def why(service: Service, params: ServerParams, _caller: Caller) -> Why:
         noise=Noise(facts.noise, facts.samples),
         next_try=detail.next_try,
     )
+
+
+def _problems(service: Service, member: Member) -> tuple[str, ...]:
+    """What is wrong with its entry, whether or not it runs as that said when it was right."""
+    spec = service.loaded.servers.get(member.name, member.spec)
+    return tuple(map(str, spec.problems))
 
 
 def _facts(member: Member, detail: ServerDetail) -> Facts:
@@ -89,6 +95,7 @@ def _facts(member: Member, detail: ServerDetail) -> Facts:
         reason=detail.reason,
         enabled=member.enabled,
         problems=tuple(map(str, spec.problems)) if isinstance(spec, BadServer) else (),
+        behind=detail.behind,
         trouble=spec.trouble if isinstance(spec, ServerSpec) else None,
         missing=() if entry is None else missing_variables(entry, member.environ),
         not_inherited=() if entry is None else not_inherited(entry, member.environ),

@@ -54,6 +54,17 @@ def ended(*stderr: str, code: int | None = None, signal: int | None = None, reas
     )
 
 
+@pytest.mark.parametrize("phase", [READY, Idle(), Stopped(), GONE], ids=lambda phase: type(phase).__name__)
+def test_a_server_that_is_not_as_its_entry_says_is_told_so_first(phase: Phase) -> None:
+    first, *others = diagnose(Facts(server="s", phase=phase, behind="its entry is wrong: x", tools=3))
+
+    assert (first.kind, first.cause) == (
+        Kind.BEHIND,
+        "It is not as its entry says now: its entry is wrong: x.",
+    )
+    assert Kind.FINE not in [each.kind for each in others]
+
+
 def remote(reason: str) -> Facts:
     """A server that could not be reached, for this reason."""
     return Facts(server="s", phase=GONE, reason=reason, remote=True)

@@ -126,6 +126,34 @@ def test_what_is_disabled_at_one_daemon_is_not_at_another(
         assert here.client.server("s")["state"] == "disabled"
 
 
+def test_a_server_whose_entry_is_wrong_now_is_told_apart_and_can_be_disabled(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+    before = pids(daemon.client)
+    launcher.configure({"s": fake(callTimeout="5")})
+    daemon.client.result("supervisor/reload")
+
+    assert pids(daemon.client) == before
+    assert "not as its entry says now" in launcher.command("status").stdout
+    told = launcher.command("why", "s").stdout
+    assert "mcpServers.s.callTimeout" in told
+    assert "Nothing to do" not in told
+    assert daemon.client.result("servers/disable", server="s")["state"] == "disabled"
+    until(lambda: not daemon.pids())
+    assert daemon.client.result("servers/enable", server="s", reset=True)["state"] == "connected"
+
+
+def test_a_server_whose_entry_never_was_right_is_neither_disabled_nor_remembered_as_such(
+    launcher: Launcher,
+) -> None:
+    daemon = launcher.start({"s": {"command": 5}})
+
+    assert "its entry is wrong" in daemon.client.error("servers/disable", server="s")["message"]
+
+    launcher.configure({"s": fake()})
+    assert daemon.client.result("supervisor/reload")["results"] == {"s": "ok"}
+    assert daemon.client.server("s")["state"] == "connected"
+
+
 def test_disabling_outlives_the_daemon_and_enabling_undoes_it(launcher: Launcher) -> None:
     daemon = launcher.start({"s": fake()})
     assert daemon.client.result("servers/disable", server="s")["state"] == "disabled"

@@ -71,7 +71,7 @@ async def test_servers_that_still_start_are_named_as_pending(build: Build) -> No
 
 async def test_a_server_that_never_answers_is_given_up_and_its_process_is_gone(build: Build) -> None:
     async with build.up({"mute": {"command": "sleep", "args": ["60"], "startTimeout": 0.2}}) as fleet:
-        view = fleet.member("mute").view(0)
+        view = fleet.member("mute").view(tools=0)
 
         assert view.reason == "did not answer within 0.2 s"
         assert proctable.descendants(os.getpid()) == []
@@ -124,7 +124,7 @@ async def test_a_tool_that_needs_approval_is_called_only_with_it(build: Build) -
 
 async def test_a_tool_that_left_with_its_server_is_not_unknown(build: Build) -> None:
     async with build.up() as fleet:
-        pid = fleet.member("fake").view(0).pid
+        pid = fleet.member("fake").view(tools=0).pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
         await reach(fleet, "fake", Unavailable)

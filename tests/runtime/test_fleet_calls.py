@@ -33,7 +33,7 @@ async def test_a_call_is_answered(build: Build) -> None:
         asked = Asked(fleet, "fake_echo", arguments={"exact": 10**30})
 
         assert await asked.text() == '{"exact":1000000000000000000000000000000}'
-        assert fleet.member("fake").view(0).pending == 0
+        assert fleet.member("fake").view(tools=0).pending == 0
 
 
 async def test_calls_of_many_clients_end_each_with_its_own_answer(build: Build) -> None:
@@ -101,7 +101,7 @@ async def test_who_asks_for_plain_text_is_told_in_plain_text_that_a_server_is_go
 
 async def test_a_call_to_a_server_that_has_just_died_ends_once(build: Build) -> None:
     async with build.up() as fleet:
-        pid = fleet.member("fake").view(0).pid
+        pid = fleet.member("fake").view(tools=0).pid
         assert pid is not None
         asked: list[Asked] = []
 
@@ -116,7 +116,7 @@ async def test_a_call_to_a_server_that_has_just_died_ends_once(build: Build) -> 
         await anyio.sleep(0.6)  # until every deadline is over
         assert all(isinstance(end, ServerDied | ServerUnavailable) for end in ends)
         assert [len(each.reply.ends) for each in asked] == [1] * len(asked)
-        assert fleet.member("fake").view(0).pending == 0
+        assert fleet.member("fake").view(tools=0).pending == 0
 
 
 async def test_a_call_that_takes_too_long_is_cancelled_at_a_server_that_lives_on(

@@ -39,7 +39,7 @@ async def test_servers_of_every_kind_and_era_look_alike(build: Build, tmp_path: 
             assert views["old"].protocol == "2025-11-25"
             assert views["new"].protocol == "2026-07-28"
             assert views["new"].pid is None
-            assert fleet.member("new").detail(0, ()).server_info == {"name": "fake"}
+            assert fleet.member("new").detail(tools=0).server_info == {"name": "fake"}
             for name in ("old", "new"):
                 assert await Asked(fleet, f"{name}_echo", arguments={"text": "hi"}).text() == "hi"
 
@@ -71,7 +71,7 @@ async def test_a_server_that_needs_credentials_is_not_tried_again(build: Build, 
 async def test_what_was_inserted_into_an_address_or_a_header_is_never_seen(build: Build) -> None:
     servers = {"remote": {"url": f"{NOWHERE}?key=${{KEY}}", "headers": {"X-Key": "${KEY}"}}}
     async with build.up(servers) as fleet:
-        assert SECRET not in repr(fleet.member("remote").detail(0, ()))
+        assert SECRET not in repr(fleet.member("remote").detail(tools=0))
 
 
 async def test_a_server_that_dies_is_gone_within_a_second_and_returns_by_itself(
@@ -83,7 +83,7 @@ async def test_a_server_that_dies_is_gone_within_a_second_and_returns_by_itself(
             with anyio.fail_after(1):
                 await fleet.members["remote"].actor.reach(Backoff)
             assert fleet.catalog.listed == ()
-            assert fleet.member("remote").view(0).next_try is not None
+            assert fleet.member("remote").view(tools=0).next_try is not None
 
             with serving(tmp_path, "--port", served.port):
                 await reach(fleet, "remote", Ready)

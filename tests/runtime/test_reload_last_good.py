@@ -11,6 +11,7 @@ from supervisor.core.servers import Loaded
 from supervisor.errors import BadConfig
 from supervisor.runtime.configfile import load
 from supervisor.runtime.stdio import Host
+from tests.runtime.fleet_support import Asked
 from tests.runtime.reload_support import Stage, entry
 from tests.runtime.support import ENVIRON
 
@@ -38,6 +39,60 @@ async def test_a_wrong_setting_stays_as_it_was_while_the_rest_of_the_file_applie
     assert [problem.endswith("; what was good last stays in force") for problem in done.problems] == [
         True
     ] * 2
+
+
+async def test_a_server_whose_entry_is_wrong_now_says_that_it_runs_as_before(stage: Stage) -> None:
+    stage.write({"s": entry()})
+    async with stage.running():
+        await stage.reloader.reload()
+        before = stage.fleet.members["s"].pid
+        stage.write({"s": entry(callTimeout="5")})
+
+        done = await stage.reloader.reload()
+
+        shown = stage.fleet.detail("s")
+        assert (done.plan, shown.pid) == ({"s": "unchanged"}, before)
+        assert shown.behind is not None
+        assert "mcpServers.s.callTimeout" in shown.behind
+        assert shown.behind.endswith("; its last good entry stays in force")
+        stage.write({"s": entry()})
+        await stage.reloader.reload()
+        assert stage.fleet.summary("s").behind is None
+
+
+async def test_a_server_whose_replacement_failed_says_so_itself(stage: Stage) -> None:
+    stage.write({"s": entry()})
+    async with stage.running():
+        await stage.reloader.reload()
+        stage.write({"s": entry("--exit-at", "spawn")})
+        await stage.reloader.reload()
+
+        assert (stage.fleet.summary("s").behind or "").endswith("; the old run stays")
+
+
+async def test_a_secret_that_changes_beside_a_wrong_entry_reaches_its_last_good_one(stage: Stage) -> None:
+    secret = stage.path.with_name("secret")
+    secret.write_text("one")
+    stage.write({"s": entry(env={"T": "{file:secret}"})})
+    async with stage.running():
+        await stage.reloader.reload()
+        secret.write_text("two")
+        stage.write({"s": entry(env={"T": "{file:secret}"}, callTimeout="5")})
+
+        assert (await stage.reloader.reload()).results == {"s": "ok"}
+
+
+async def test_calls_on_a_run_that_was_replaced_are_counted_until_they_end(stage: Stage) -> None:
+    stage.write({"s": entry()})
+    async with stage.running():
+        await stage.reloader.reload()
+        call = Asked(stage.fleet, "s_sleep", arguments={"seconds": 0.5})
+        stage.write({"s": entry("--tools", 2)})
+        await stage.reloader.reload()
+
+        assert stage.fleet.summary("s").draining == 1
+        await call.text()
+        assert stage.fleet.summary("s").draining == 0
 
 
 @pytest.mark.parametrize("text", [b"---\nname: a\ntools: [\n---\n", b"\xff", b"---\nname: b\n"], ids=repr)
