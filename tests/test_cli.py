@@ -11,6 +11,7 @@ from supervisor import __version__
 from supervisor.cli import main
 from supervisor.cli.parser import MODULES
 from supervisor.cli.render import cells
+from supervisor.cli.status import fleet_lines
 from supervisor.daemon import Options
 from tests.cli_support import Answer, Connection, Message, hang_up, scripted_daemon
 
@@ -61,6 +62,25 @@ def test_status_shows_the_broken_first_and_fits_eighty_columns(
     assert r"signal 9\nafter\x1b[31m" in lines[1]
     assert lines[1].endswith("…")
     assert max(map(cells, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    ("facts", "note"),
+    [
+        ({"state": "connected"}, ""),
+        ({"state": "connected", "overridden": True}, "enabled by an operator"),
+        ({"state": "connected", "behind": "x failed"}, "not as its entry says now: x failed"),
+        ({"state": "connected", "draining": 1}, "1 call on the old run"),
+        ({"state": "connected", "behind": None, "draining": 2}, "2 calls on the old run"),
+        ({"state": "idle", "reason": "waits", "remembered": True}, "waits; tools remembered"),
+        ({"state": "idle", "reason": "waits", "behind": "x"}, "not as its entry says now: x; waits"),
+    ],
+    ids=str,
+)
+def test_the_note_says_what_the_other_columns_do_not(facts: dict[str, Any], note: str) -> None:
+    lines = fleet_lines([{"name": "s", **facts}], {}, now=0.0, width=200, colour=False)
+
+    assert lines[1].endswith(f"-  {note}" if note else "-")
 
 
 def test_status_without_servers_says_where_to_add_one(

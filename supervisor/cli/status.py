@@ -134,10 +134,10 @@ def _note(server: Server) -> str:
     """What the other columns do not say: why it does not answer, or that its entry says otherwise."""
     connected, old = server["state"] == "connected", server.get("draining")
     said = (
+        f"not as its entry says now: {server['behind']}" if server.get("behind") else "",
         "" if connected else server.get("reason"),
         "" if connected or not server.get("remembered") else "tools remembered",
         "enabled by an operator" if connected and server.get("overridden") else "",
-        f"not as its entry says now: {server['behind']}" if server.get("behind") else "",
         f"{old} call{'' if old == 1 else 's'} on the old run" if old else "",
     )
     return "; ".join(str(part) for part in said if part)

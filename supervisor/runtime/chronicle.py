@@ -8,7 +8,8 @@ from supervisor.logs import about
 from supervisor.runtime.actor import Transition
 from supervisor.runtime.member import Member
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("supervisor.runtime.fleet")
+"""The story is the fleet's, and is known by that name in journals."""
 
 
 def log_transition(member: Member, transition: Transition, *, current: bool) -> None:

@@ -153,7 +153,7 @@ def load(
 
 def _good(judged: Sequence[Candidate], last: Loaded | None) -> dict[str, Candidate]:
     """The entry of each server that was right last, where one ever was."""
-    before = {} if last is None else last.good
+    before: Mapping[str, Candidate] = {} if last is None else last.good
     best = {each.name: each if each.entry is not None else before.get(each.name) for each in judged}
     return {name: each for name, each in best.items() if each is not None}
 
