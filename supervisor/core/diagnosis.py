@@ -155,7 +155,8 @@ def _stopped(facts: Facts) -> Suggestion:
 
 
 def _idle(facts: Facts) -> Suggestion:
-    fix = f"Nothing to do; `mcp-supervisor restart {facts.server}` starts it now."
+    nothing = "Nothing to do; " if facts.behind is None else ""
+    fix = f"{nothing}`mcp-supervisor restart {facts.server}` starts it now."
     return Suggestion(Kind.IDLE, "It sleeps until somebody calls one of its tools.", fix)
 
 
