@@ -3,6 +3,11 @@
 import signal
 
 import pytest
+from hypothesis import settings
+
+# A deadline for each example would be an assertion about the wall clock, and fails on a busy machine.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 # A shell without job control starts what runs in the background deaf to Ctrl-C, and tests press it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
