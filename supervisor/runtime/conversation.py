@@ -20,7 +20,7 @@ from supervisor.core.phases import End
 from supervisor.core.ringlog import RingLog
 from supervisor.logs import about
 from supervisor.runtime.liveness import Vigil
-from supervisor.runtime.pipes import ChildInput, connected
+from supervisor.runtime.pipes import ChildInput, Ears, connected
 from supervisor.runtime.process import Pipes
 from supervisor.runtime.session import Limits, Session, SessionFailed, WireLost
 from supervisor.runtime.wire import PipeWire
@@ -74,6 +74,8 @@ class Conversation:
         )
         self._stdin: ChildInput | None = None
         self._stdout_ended = anyio.Event()
+        self._exited = False
+        """Whether there is nothing more to come than what is in the pipes."""
         self._broken = anyio.Event()
         self._why = ""
         self.noise = 0
@@ -94,14 +96,14 @@ class Conversation:
     @contextlib.asynccontextmanager
     async def over(self, pipes: Pipes) -> AsyncGenerator[None]:
         """Talk over these pipes; they are closed on the way out, and whoever still waits is told."""
-        async with connected(
-            pipes,
+        ears = Ears(
             on_stdout=self.wire.feed,
             on_stderr=self._on_stderr,
             on_stdout_end=self._on_stdout_end,
             on_stdin_end=self._on_stdin_end,
-            untaken=self._dialect.max_line_bytes,
-        ) as self._stdin:
+            may_rest=lambda: not self._exited,
+        )
+        async with connected(pipes, ears, untaken=self._dialect.max_line_bytes) as self._stdin:
             self.wire.attach(self._stdin)
             self.mark("spawned")
             try:
@@ -117,6 +119,7 @@ class Conversation:
 
     async def ended(self, end: End) -> None:
         """The process has exited: hear its last words, then tell everyone who waits."""
+        self._exited = True
         with anyio.move_on_after(_LAST_WORDS):
             await self._stdout_ended.wait()
         self.wire.lose(end)

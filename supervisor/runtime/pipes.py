@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass
 from typing import cast
 
 import anyio
@@ -30,8 +31,8 @@ Heard = Callable[[bytes], bool]
 class _Reader(asyncio.Protocol):
     """One pipe of a child. What answers somebody is taken as it comes, what nobody asked for at a pace."""
 
-    def __init__(self, on_chunk: Heard, on_end: Callable[[], None]) -> None:
-        self._on_chunk, self._on_end = on_chunk, on_end
+    def __init__(self, on_chunk: Heard, on_end: Callable[[], None], may_rest: Callable[[], bool]) -> None:
+        self._on_chunk, self._on_end, self._may_rest = on_chunk, on_end, may_rest
         self.closed = anyio.Event()
         self._idle_talk = False
         """Whether the last chunk had something in it that nobody asked for."""
@@ -55,7 +56,8 @@ class _Reader(asyncio.Protocol):
             self._idle_talk = self._on_chunk(data[end - _MOUTHFUL : end])
             if self._idle_talk:
                 now = time.perf_counter()
-                if rest := self._pace.rest(now - began, now):
+                rest = self._pace.rest(now - began, now)
+                if rest and self._may_rest():
                     self._unheard = data[end:]
                     self._pause(rest)
                     return
@@ -115,23 +117,28 @@ class ChildInput:
             self._transport.abort()
 
 
+@dataclass(frozen=True, slots=True)
+class Ears:
+    """Who hears a child."""
+
+    on_stdout: Heard
+    on_stderr: Heard
+    on_stdout_end: Callable[[], None]
+    on_stdin_end: Callable[[], None]
+    may_rest: Callable[[], bool] = lambda: True
+    """Whether to rest from a child that says much which nobody asked for."""
+
+
 @contextlib.asynccontextmanager
-async def connected(
-    pipes: Pipes,
-    *,
-    on_stdout: Heard,
-    on_stderr: Heard,
-    on_stdout_end: Callable[[], None],
-    on_stdin_end: Callable[[], None],
-    untaken: int = sys.maxsize,
-) -> AsyncGenerator[ChildInput]:
+async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> AsyncGenerator[ChildInput]:
     """Attach the pipes to the loop; all three are closed on the way out.
 
     A child that leaves more than `untaken` bytes of its input untaken gets no more until it reads.
     """
     loop = asyncio.get_running_loop()
-    output, errors = _Reader(on_stdout, on_stdout_end), _Reader(on_stderr, lambda: None)
-    child_input = _Writer(on_stdin_end)
+    output = _Reader(ears.on_stdout, ears.on_stdout_end, ears.may_rest)
+    errors = _Reader(ears.on_stderr, lambda: None, ears.may_rest)
+    child_input = _Writer(ears.on_stdin_end)
     with contextlib.ExitStack() as transports:
         writer = await _attached(loop, pipes, (output, errors, child_input), transports, untaken)
         try:

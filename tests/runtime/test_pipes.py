@@ -3,13 +3,13 @@
 import os
 import threading
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
 import anyio
 import pytest
 
-from supervisor.runtime.pipes import Heard, connected
+from supervisor.runtime.pipes import Ears, Heard, connected
 from supervisor.runtime.process import Pipes
 from tests.runtime.support import LOOPS, PATIENCE
 
@@ -19,18 +19,15 @@ MUCH = bytes(range(256)) * 2000
 
 
 @asynccontextmanager
-async def child_that_says(what: bytes, heard: Heard) -> AsyncGenerator[anyio.Event]:
+async def child_that_says(
+    what: bytes, heard: Heard, may_rest: Callable[[], bool] = lambda: True
+) -> AsyncGenerator[anyio.Event]:
     """Pipes whose other ends are ours; a thread writes to standard output and closes it."""
     theirs, ours = zip(*(os.pipe() for _ in range(3)), strict=True)
     ended = anyio.Event()
     talk = threading.Thread(target=_say, args=(ours[1], what))
-    async with connected(
-        Pipes(stdin=ours[0], stdout=theirs[1], stderr=theirs[2]),
-        on_stdout=heard,
-        on_stderr=lambda _: False,
-        on_stdout_end=ended.set,
-        on_stdin_end=lambda: None,
-    ):
+    ears = Ears(heard, lambda _: False, ended.set, lambda: None, may_rest)
+    async with connected(Pipes(stdin=ours[0], stdout=theirs[1], stderr=theirs[2]), ears):
         talk.start()
         with anyio.fail_after(PATIENCE):
             yield ended
@@ -60,7 +57,8 @@ async def test_everything_arrives_in_order(*, idle: bool) -> None:
     assert b"".join(chunks) == MUCH
 
 
-async def test_others_have_a_turn_after_each_piece_that_nobody_asked_for() -> None:
+async def turns_meanwhile(*, may_rest: bool) -> list[int]:
+    """Which turn others had come to at each piece of what nobody asked for."""
     turns: list[int] = []
     number = 0
 
@@ -77,11 +75,22 @@ async def test_others_have_a_turn_after_each_piece_that_nobody_asked_for() -> No
 
     async with anyio.create_task_group() as tg:
         tg.start_soon(other)
-        async with child_that_says(MUCH[: 20 * 8192], heard) as ended:
+        async with child_that_says(MUCH[: 20 * 8192], heard, lambda: may_rest) as ended:
             await ended.wait()
         tg.cancel_scope.cancel()
+    return turns
+
+
+async def test_others_have_a_turn_after_each_piece_that_nobody_asked_for() -> None:
+    turns = await turns_meanwhile(may_rest=True)
 
     assert len(set(turns)) == len(turns)
+
+
+async def test_what_an_exited_child_has_said_is_heard_without_a_rest() -> None:
+    turns = await turns_meanwhile(may_rest=False)
+
+    assert len(set(turns)) < len(turns)
 
 
 def _work(seconds: float) -> None:

@@ -13,7 +13,7 @@ import pytest
 from supervisor.core.phases import End, Lost
 from supervisor.runtime import proctable
 from supervisor.runtime.conversation import Dialect
-from supervisor.runtime.pipes import connected
+from supervisor.runtime.pipes import Ears, connected
 from supervisor.runtime.process import Pipes
 from supervisor.runtime.stdio import Host
 from supervisor.runtime.wire import NotSent
@@ -243,13 +243,8 @@ async def test_a_stop_during_the_start_is_heard(host: Host, tmp_path: Path) -> N
 async def test_closed_pipes_close_nothing_that_was_opened_after_them() -> None:
     theirs, ours = zip(*(os.pipe() for _ in range(3)), strict=True)
     pipes = Pipes(stdin=ours[0], stdout=theirs[1], stderr=theirs[2])
-    async with connected(
-        pipes,
-        on_stdout=lambda _: False,
-        on_stderr=lambda _: False,
-        on_stdout_end=lambda: None,
-        on_stdin_end=lambda: None,
-    ):
+    deaf = Ears(lambda _: False, lambda _: False, lambda: None, lambda: None)
+    async with connected(pipes, deaf):
         pass
     later = [os.open(os.devnull, os.O_RDONLY) for _ in range(3)]
 
