@@ -19,12 +19,16 @@ class Pace:
     __slots__ = ("_at", "_owed")
 
     def __init__(self) -> None:
-        self._owed = 0.0
-        self._at = 0.0
+        self._owed = self._at = 0.0
+
+    @property
+    def floods(self) -> bool:
+        """Whether it says more than we can hear with care."""
+        return self._owed > CREDIT / 2
 
     def rest(self, took: float, now: float) -> float:
         """Seconds for which to hear no more, after hearing took so long and ended `now`; mostly none."""
-        paid = max(now - took - self._at, 0.0)
-        owed = max(self._owed - paid, 0.0) + (SHARE - 1) * took
-        self._owed, self._at = owed, now
+        passed = max(now - took - self._at, 0.0)
+        self._owed = owed = max(self._owed - passed, 0.0) + (SHARE - 1) * took
+        self._at = now
         return owed - CREDIT if owed >= CREDIT + LEAST else 0.0

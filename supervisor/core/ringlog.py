@@ -35,9 +35,14 @@ class RingLog:
         self.total_bytes = 0
         """All that was ever fed, kept or not."""
 
-    def feed(self, chunk: bytes, *, now: float) -> list[Line]:
-        """Take a chunk; the lines it completed, oldest first, at most as many as the ring can hold."""
+    def feed(self, chunk: bytes, *, now: float, most: int | None = None) -> list[Line]:
+        """Take a chunk; the lines it completed, oldest first, at most as many as the ring can hold.
+
+        Of what is longer than `most` bytes only so many are kept, with a word on how many were left out.
+        """
         self.total_bytes += len(chunk)
+        if most is not None and len(chunk) > most:
+            chunk = self._skimmed(chunk, most)
         tail = chunk[-self._max_bytes :]
         *whole, self._open = (self._open + tail).split(b"\n")
         if len(self._open) > self._max_line:
@@ -47,6 +52,13 @@ class RingLog:
         for line in added:
             self._keep(line)
         return added
+
+    def _skimmed(self, chunk: bytes, most: int) -> bytes:
+        """The end of a chunk, from the start of a line, and a line that says what is missing before it."""
+        start = chunk.rfind(b"\n", 0, len(chunk) - most) + 1 or len(chunk) - most
+        left_out = len(self._open) + start
+        self._open = b""
+        return b"[%d bytes left out: too much at once]\n%b" % (left_out, chunk[start:])
 
     def flush(self, *, now: float) -> None:
         """Keep what was written without a newline at its end; nothing more will come."""

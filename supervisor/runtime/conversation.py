@@ -32,6 +32,8 @@ _LAST_WORDS = 0.1
 _SILENCE = 0.25
 """Seconds between the end of a pipe and the conclusion that the server is not just about to exit."""
 _NOISE_SHOWN = 10
+_SKIMMED = 512
+"""Bytes that are kept of each piece of a flood on standard error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +152,12 @@ class Conversation:
     def mark(self, what: str) -> None:
         self.timeline.append((what, time.time()))
 
-    def _on_stderr(self, chunk: bytes) -> bool:
-        lines = self._log.feed(chunk, now=time.time())
+    def _on_stderr(self, chunk: bytes, floods: bool) -> None:  # noqa: FBT001 - the pipe's signature
+        """Keep what the server prints; a flood is skimmed, so that it is hardly held up by us."""
+        lines = self._log.feed(chunk, now=time.time(), most=_SKIMMED if floods else None)
         if logger.isEnabledFor(logging.DEBUG):
             for line in lines:
                 logger.debug("%s: stderr: %s", self._server, line.text, extra=about(self._server))
-        return True
 
     def _on_stdout_end(self) -> None:
         self._stdout_ended.set()

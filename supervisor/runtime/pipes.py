@@ -21,8 +21,10 @@ from supervisor.runtime.process import Pipes
 
 _MUCH = 64 * 1024
 """Bytes in one piece after which others come first."""
-_MOUTHFUL = 8 * 1024
-"""Bytes that are looked at without a break."""
+_LITTLE = 8 * 1024
+"""Bytes that are taken as they come, while nobody was heard to talk idly."""
+_SIP = 512
+"""Bytes of idle talk that are taken without a look at the time."""
 
 Heard = Callable[[bytes], bool]
 """Takes a chunk, and tells whether there was anything in it that nobody asked for."""
@@ -31,12 +33,14 @@ Heard = Callable[[bytes], bool]
 class _Reader(asyncio.Protocol):
     """One pipe of a child. What answers somebody is taken as it comes, what nobody asked for at a pace."""
 
-    def __init__(self, on_chunk: Heard, on_end: Callable[[], None], may_rest: Callable[[], bool]) -> None:
-        self._on_chunk, self._on_end, self._may_rest = on_chunk, on_end, may_rest
+    def __init__(
+        self, on_chunk: Heard, on_end: Callable[[], None], may_rest: Callable[[], bool], sip: int = _SIP
+    ) -> None:
+        self._on_chunk, self._on_end, self._may_rest, self._sip = on_chunk, on_end, may_rest, sip
         self.closed = anyio.Event()
         self._idle_talk = False
         """Whether the last chunk had something in it that nobody asked for."""
-        self._pace = Pace()
+        self.pace = Pace()
         self._unheard = b""
         """What was read and has to wait; nothing is read meanwhile."""
 
@@ -44,20 +48,22 @@ class _Reader(asyncio.Protocol):
         self._transport = cast("asyncio.ReadTransport", transport)
 
     def data_received(self, data: bytes) -> None:
-        if self._idle_talk or len(data) > _MOUTHFUL:
+        if self._idle_talk or len(data) > _LITTLE:
             self._take(data)
         else:
             self._idle_talk = self._on_chunk(data)
 
     def _take(self, data: bytes) -> None:
-        """Take a large chunk, or one of a child that may go on talking, piece by piece."""
-        for end in range(_MOUTHFUL, len(data) + _MOUTHFUL, _MOUTHFUL):
+        """Take a large chunk, or one of a child that talks idly, and that in small pieces."""
+        at, size = 0, self._sip
+        while at < len(data):
             began = time.thread_time()  # our own work: on a busy machine much time passes without any
-            self._idle_talk = self._on_chunk(data[end - _MOUTHFUL : end])
+            self._idle_talk = self._on_chunk(data[at : at + size])
+            at, size = at + size, self._sip if self._idle_talk else _MUCH
             if self._idle_talk:
-                rest = self._pace.rest(time.thread_time() - began, time.monotonic())
+                rest = self.pace.rest(time.thread_time() - began, time.monotonic())
                 if rest and self._may_rest():
-                    self._unheard = data[end:]
+                    self._unheard = data[at:]
                     self._pause(rest)
                     return
         if len(data) >= _MUCH:
@@ -121,7 +127,8 @@ class Ears:
     """Who hears a child."""
 
     on_stdout: Heard
-    on_stderr: Heard
+    on_stderr: Callable[[bytes, bool], None]
+    """Told with each chunk whether there is more than can be read with care."""
     on_stdout_end: Callable[[], None]
     on_stdin_end: Callable[[], None]
     may_rest: Callable[[], bool] = lambda: True
@@ -136,7 +143,7 @@ async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> 
     """
     loop = asyncio.get_running_loop()
     output = _Reader(ears.on_stdout, ears.on_stdout_end, ears.may_rest)
-    errors = _Reader(ears.on_stderr, lambda: None, ears.may_rest)
+    errors = _errors(ears)
     child_input = _Writer(ears.on_stdin_end)
     with contextlib.ExitStack() as transports:
         writer = await _attached(loop, pipes, (output, errors, child_input), transports, untaken)
@@ -147,6 +154,17 @@ async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> 
             with anyio.CancelScope(shield=True):
                 for end in (output, errors, child_input):
                     await end.closed.wait()
+
+
+def _errors(ears: Ears) -> _Reader:
+    """The reader of standard error: all of it is idle talk, and much of that is quickly skimmed."""
+
+    def heard(chunk: bytes) -> bool:
+        ears.on_stderr(chunk, reader.pace.floods)
+        return True
+
+    reader = _Reader(heard, lambda: None, ears.may_rest, sip=_MUCH)
+    return reader
 
 
 async def _attached(

@@ -31,6 +31,16 @@ def test_a_rest_that_is_not_worth_a_timer_is_saved_up() -> None:
     assert rests == [0.0, pytest.approx(2 * (SHARE - 1) * word)]
 
 
+def test_a_source_floods_while_it_owes_much() -> None:
+    pace = Pace()
+    seen = [pace.floods]
+    for took, now in ((SHORT, 100.0), (0.0, 101.0)):
+        pace.rest(took, now)
+        seen.append(pace.floods)
+
+    assert seen == [False, True, False]
+
+
 @given(st.lists(st.floats(1e-6, 1e-2), min_size=50, max_size=50))
 def test_whatever_it_says_it_gets_no_more_than_its_share(words: list[float]) -> None:
     pace, now = Pace(), 1000.0

@@ -162,3 +162,24 @@ def test_what_becomes_a_secret_later_is_blotted_out_of_what_is_kept() -> None:
     ring.blot()
 
     assert ring.tail(5) == (Line(1.0, "token=***"),)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "kept"),
+    [
+        (b"one\ntwo\nthree\n", ["[12 bytes left out: too much at once]", "three"]),
+        (b"a line without an end" * 2, ["[40 bytes left out: too much at once]", "an end"]),
+        (b"fits\n", ["openfits"]),
+    ],
+)
+def test_of_a_flood_only_the_end_is_kept_and_the_rest_is_said_to_be_left_out(
+    chunk: bytes, kept: list[str]
+) -> None:
+    ring = RingLog()
+    ring.feed(b"open", now=1.0)
+
+    ring.feed(chunk, now=2.0, most=6)
+    ring.flush(now=3.0)
+
+    assert ring.total_bytes == 4 + len(chunk)
+    assert [line.text for line in ring.tail(9)] == kept

@@ -26,7 +26,7 @@ async def child_that_says(
     theirs, ours = zip(*(os.pipe() for _ in range(3)), strict=True)
     ended = anyio.Event()
     talk = threading.Thread(target=_say, args=(ours[1], what))
-    ears = Ears(heard, lambda _: False, ended.set, lambda: None, may_rest)
+    ears = Ears(heard, lambda *_: None, ended.set, lambda: None, may_rest)
     async with connected(Pipes(stdin=ours[0], stdout=theirs[1], stderr=theirs[2]), ears):
         talk.start()
         with anyio.fail_after(PATIENCE):
@@ -75,7 +75,7 @@ async def turns_meanwhile(*, may_rest: bool) -> list[int]:
 
     async with anyio.create_task_group() as tg:
         tg.start_soon(other)
-        async with child_that_says(MUCH[: 20 * 8192], heard, lambda: may_rest) as ended:
+        async with child_that_says(MUCH[: 20 * 512], heard, lambda: may_rest) as ended:
             await ended.wait()
         tg.cancel_scope.cancel()
     return turns

@@ -243,7 +243,7 @@ async def test_a_stop_during_the_start_is_heard(host: Host, tmp_path: Path) -> N
 async def test_closed_pipes_close_nothing_that_was_opened_after_them() -> None:
     theirs, ours = zip(*(os.pipe() for _ in range(3)), strict=True)
     pipes = Pipes(stdin=ours[0], stdout=theirs[1], stderr=theirs[2])
-    deaf = Ears(lambda _: False, lambda _: False, lambda: None, lambda: None)
+    deaf = Ears(lambda _: False, lambda *_: None, lambda: None, lambda: None)
     async with connected(pipes, deaf):
         pass
     later = [os.open(os.devnull, os.O_RDONLY) for _ in range(3)]
