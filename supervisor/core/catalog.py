@@ -19,7 +19,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from supervisor.core.globs import allows
-from supervisor.core.jsonrpc import is_deeper
+from supervisor.core.jsontext import is_deeper
 from supervisor.core.naming import public_name
 from supervisor.core.policy import Annotations, Approval, Policy, judge, read_annotations
 from supervisor.errors import SupervisorError

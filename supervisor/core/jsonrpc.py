@@ -2,19 +2,20 @@
 
 Two readers, for the two ends. `read_message` takes what a server wrote and is lenient: what it cannot read
 is noise. `read_request` takes what a client wrote and is strict to the letter of JSON-RPC, with bounds on
-nesting. Both leave `params`, `result` and `error` as `msgspec.Raw`: a view of the line, so a payload passes
-byte for byte (10**30, 1.0, duplicate keys) and without being copied.
+nesting and on batches. Both leave `params`, `result` and `error` as `msgspec.Raw`: a view of the line, so a
+payload passes byte for byte (10**30, 1.0, duplicate keys) and without being copied.
 
 The writers return one message without its framing.
 """
 
-import json
+import functools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from supervisor.core.jsontext import is_deeper, key_problem
 from supervisor.core.surrogates import without_halves
 from supervisor.errors import INVALID_REQUEST, PARSE_ERROR
 
@@ -109,15 +110,15 @@ class Invalid(msgspec.Struct, frozen=True, gc=False):
 
 _envelope = msgspec.json.Decoder(_Envelope)
 _batch = msgspec.json.Decoder(list[msgspec.Raw])
-_object = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_plain = msgspec.json.Decoder()
-
-# Possessive, and a string without an end reaches to the end: a hostile line costs no second look.
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
-_KEYS = ("id", "method", "params", "jsonrpc")
+_value = msgspec.json.Decoder(msgspec.Raw)
 _ID_BEGINS = b'"-0123456789n'
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
-_TO_STEPS = bytes.maketrans(b"[{]}", b"(())")
+
+
+class _Id(msgspec.Struct, gc=False):
+    id: msgspec.Raw = NO_RAW
+
+
+_id = msgspec.json.Decoder(_Id)
 
 
 plain_call = re.compile(
@@ -131,25 +132,47 @@ request in which no key stands twice. `read_request` takes whatever does not mat
 """
 
 
-def read_request(line: bytes, *, max_depth: int = 100) -> Request | Invalid | list[Request | Invalid]:
+def read_request(
+    line: bytes, *, max_depth: int = 100, max_batch: int = 1000
+) -> Request | Invalid | list[Request | Invalid]:
     """What a client asks in `line`: one request, one error to answer, or a batch of them."""
     if not line.isascii() or line.count(b"{") + line.count(b"[") > max_depth:
         problem = _text_problem(line, max_depth)
         if problem is not None:
-            return Invalid(PARSE_ERROR, problem)
+            return problem
     if line.startswith(b"{") or not line.lstrip(b" \t\r\n").startswith(b"["):
         return _read_one(line)
-    return _read_batch(line)
+    return _read_batch(line, max_batch)
 
 
-def _read_batch(line: bytes) -> Invalid | list[Request | Invalid]:
+def _read_batch(line: bytes, most: int) -> Invalid | list[Request | Invalid]:
     try:
-        parts = _batch.decode(line)
+        parts = _parts(line, most)
+    except msgspec.ValidationError:
+        return Invalid(INVALID_REQUEST, f"cannot accept a batch of more than {most} requests")
     except (msgspec.DecodeError, RecursionError) as exc:
+        if (whole := without_halves(line)) != line:
+            return _read_batch(whole, most)
         return Invalid(PARSE_ERROR, f"cannot parse the batch: {exc}")
     if not parts:
         return Invalid(INVALID_REQUEST, "cannot accept an empty batch")
     return [_read_one(bytes(part)) for part in parts]
+
+
+def _parts(line: bytes, most: int) -> Sequence[msgspec.Raw]:
+    """The requests of a batch, which are not even counted past `most`."""
+    if line.count(b",") < most:
+        return _batch.decode(line)
+    places = _places(most).decode(line)
+    return [part for part in msgspec.structs.astuple(places) if part]
+
+
+@functools.cache
+def _places(count: int) -> "msgspec.json.Decoder[Any]":
+    """Reads an array of at most so many values, and gives up at the first that is too many."""
+    fields = [(f"part_{number}", msgspec.Raw, NO_RAW) for number in range(count)]
+    places = msgspec.defstruct("Places", fields, array_like=True, forbid_unknown_fields=True, gc=False)
+    return msgspec.json.Decoder(places)
 
 
 def _read_one(line: bytes) -> Request | Invalid:
@@ -164,58 +187,37 @@ def _read_one(line: bytes) -> Request | Invalid:
         and method is not None
         and (not identity or identity[0] in _ID_BEGINS)
         and (not params or memoryview(params)[0] in b"{[")
-        and not _repeats_a_key(line)
+        and key_problem(line) is None
     ):
         return Request(method, params, identity or None)
     if not _may_be_id(identity):
         return Invalid(INVALID_REQUEST, "cannot accept an id that is not a string, a number or null")
-    return Invalid(INVALID_REQUEST, _envelope_problem(envelope), identity or NULL)
+    problem = _envelope_problem(envelope) or key_problem(line) or ""
+    return Invalid(INVALID_REQUEST, problem, identity or NULL)
 
 
-def _envelope_problem(envelope: _Envelope) -> str:
+def _envelope_problem(envelope: _Envelope) -> str | None:
     if envelope.jsonrpc != "2.0":
         return 'cannot accept a request without "jsonrpc": "2.0"'
     if envelope.method is None:
         return "cannot accept a request without a method"
     if envelope.params and memoryview(envelope.params)[0] not in b"{[":
         return "cannot accept params that are neither an object nor an array"
-    return "cannot accept an envelope in which a key stands twice"
+    return None
 
 
-def _repeats_a_key(line: bytes) -> bool:
-    """Whether the outermost object names one of our keys twice; exact, but rarely has to look closely."""
-    if (
-        line.count(b'"id"') <= 1
-        and line.count(b'"method"') <= 1
-        and line.count(b'"params"') <= 1
-        and line.count(b'"jsonrpc"') <= 1
-        # Not `in`, which is slow for bytes: it tries a number first.
-        and line.find(b"\\u006") < 0
-        and line.find(b"\\u007") < 0
-    ):
-        return False
-    outermost: list[tuple[str, Any]] = []
-
-    def remember(pairs: list[tuple[str, Any]]) -> None:
-        # Objects are closed inside out, so the last one seen is the outermost.
-        outermost[:] = pairs
-
-    json.loads(line, object_pairs_hook=remember)
-    keys = [key for key, _ in outermost if key in _KEYS]
-    return len(keys) != len(set(keys))
-
-
-def _explain(line: bytes) -> Invalid:
+def _explain(line: bytes) -> Request | Invalid:
     """Why the envelope could not be read: not JSON at all, or JSON of another shape."""
     try:
-        _plain.decode(line)
+        _value.decode(line)
     except (msgspec.DecodeError, RecursionError) as exc:
+        if (whole := without_halves(line)) != line:
+            return _read_one(whole)
         return Invalid(PARSE_ERROR, f"cannot parse the line as JSON: {exc}")
     try:
-        members = _object.decode(line)
+        identity = bytes(_id.decode(line).id)
     except msgspec.DecodeError:
         return Invalid(INVALID_REQUEST, "cannot accept a request that is not an object")
-    identity = bytes(members.get("id", NO_RAW))
     return Invalid(
         INVALID_REQUEST,
         "cannot accept this request: jsonrpc and method must be strings",
@@ -228,29 +230,24 @@ def _may_be_id(raw: bytes) -> bool:
     return not raw or raw[0] in _ID_BEGINS
 
 
-def _text_problem(line: bytes, max_depth: int) -> str | None:
+def _text_problem(line: bytes, max_depth: int) -> Invalid | None:
     if not line.isascii():
         try:
             line.decode()
         except UnicodeDecodeError as exc:
-            return f"cannot parse the line: not UTF-8 at byte {exc.start}"
+            return Invalid(PARSE_ERROR, f"cannot parse the line: not UTF-8 at byte {exc.start}")
     if is_deeper(line, max_depth):
-        return f"cannot parse the line: nested deeper than {max_depth}"
+        return Invalid(PARSE_ERROR, f"cannot parse the line: nested deeper than {max_depth}", _id_of(line))
     return None
 
 
-def is_deeper(line: bytes, limit: int) -> bool:
-    """Whether the brackets of `line` nest deeper than `limit`, those inside strings aside.
-
-    Each turn takes away the innermost pairs, so what is left after `limit` turns was deeper. Brackets without
-    a partner are left too: they count as open, and the parser will find the rest of what is wrong with them.
-    """
-    if line.count(b"{") + line.count(b"[") <= limit:
-        return False
-    brackets = _STRING.sub(b"", line).translate(_TO_STEPS, _NOT_BRACKETS)
-    for _ in range(limit):
-        brackets = brackets.replace(b"()", b"")
-    return b"()" in brackets or brackets.count(b"(") > limit
+def _id_of(line: bytes) -> bytes:
+    """The id of a request that will not be served, as far as it can be had."""
+    try:
+        identity = bytes(_id.decode(line).id)
+    except (msgspec.DecodeError, RecursionError):
+        return NULL
+    return identity if identity and _may_be_id(identity) else NULL
 
 
 # Writers.

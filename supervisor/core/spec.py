@@ -250,6 +250,8 @@ class LimitSettings(Model, frozen=True, kw_only=True):
     """The longest request."""
     depth: Annotated[int, Meta(ge=10, le=400)] = 100
     """How deep a request may nest."""
+    batch_requests: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+    """Requests in one batch."""
     clients: Annotated[int, Meta(ge=1, le=100_000)] = 256
     """Connections at once."""
     calls_per_client: Annotated[int, Meta(ge=1, le=100_000)] = 64

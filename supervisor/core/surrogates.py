@@ -6,18 +6,16 @@ it is. No strict reader of JSON takes it.
 
 import re
 
-_HEX = rb"[0-9a-fA-F]{2}"
-_ESCAPES = re.compile(
-    rb"\\u[dD][89abAB]%b\\u[dD][c-fC-F]%b"  # both halves
-    rb"|(\\u[dD][89a-fA-F]%b)"  # one half
-    rb"|\\." % (_HEX, _HEX, _HEX),
-    re.DOTALL,
-)
-_REPLACEMENT = rb"\ufffd"
+_HIGH = rb"\\u[dD][89abAB][0-9a-fA-F][0-9a-fA-F]"
+_LOW = rb"\\u[dD][c-fC-F][0-9a-fA-F][0-9a-fA-F]"
+_HALF = re.compile(rb"%b(?!%b)|(?<!%b)%b" % (_HIGH, _LOW, _HIGH, _LOW))
+_BACKSLASH, _STAND_IN = b"\\\\", b"\x00"
 
 
 def without_halves(text: bytes) -> bytes:
     """The JSON text with the sign for an unreadable character in place of each half of one."""
-    if rb"\u" not in text:
+    # No JSON holds the byte that stands in. Without escaped backslashes, every backslash begins an escape.
+    if text.find(rb"\u") < 0 or text.find(_STAND_IN) >= 0:
         return text
-    return _ESCAPES.sub(lambda found: _REPLACEMENT if found[1] else found[0], text)
+    mended, count = _HALF.subn(rb"\\ufffd", text.replace(_BACKSLASH, _STAND_IN))
+    return mended.replace(_STAND_IN, _BACKSLASH) if count else text

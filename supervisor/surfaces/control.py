@@ -250,7 +250,7 @@ class Client(asyncio.Protocol):
     def _take(self, line: bytes) -> None:
         if not line or line.isspace() or self._take_plain(line):
             return
-        request = read_request(line, max_depth=self._depth)
+        request = read_request(line, max_depth=self._depth, max_batch=self._limits.batch_requests)
         if isinstance(request, Request):
             self._serve(request, Answer(self, request.id, None, request.method))
         elif isinstance(request, Invalid):

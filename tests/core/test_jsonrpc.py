@@ -18,7 +18,6 @@ from supervisor.core.jsonrpc import (
     Request,
     error_line,
     fault_line,
-    is_deeper,
     notification_line,
     read_fault,
     read_message,
@@ -151,10 +150,7 @@ def test_json_that_is_no_request_is_invalid(line: bytes, sentence: str, identity
                 b'{"a":1,}',
                 b'"\xff"',
                 b'"\xed\xa0\x80"',
-                b'"\\ud800"',
-                b'"\\ude00"',
-                b'"\\ud83d\\ud83d\\ude00"',
-                b'"\\\\ud83d\\ude00"',
+                b'"\\ud83"',
             )
         ),
     ],
@@ -247,28 +243,6 @@ def test_a_batch_is_read_part_by_part() -> None:
 # Nesting.
 
 
-@pytest.mark.parametrize(
-    ("text", "levels"),
-    [
-        (b"", 0),
-        (b"1", 0),
-        (b"[[[", 3),
-        (b"]]]", 0),
-        (b"[]", 1),
-        (b"[[],[[]]]", 3),
-        (b'{"a":[{}]}', 3),
-        (b'["[[[{{{"]', 1),
-        (b'["\\"[[["]', 1),
-        (b'["\\\\",[]]', 2),
-        (b'"[[[', 0),
-        (b'["\\', 1),
-    ],
-)
-def test_depth_counts_brackets_outside_strings(text: bytes, levels: int) -> None:
-    assert not is_deeper(text, levels)
-    assert levels == 0 or is_deeper(text, levels - 1)
-
-
 def test_an_answer_with_half_a_character_in_it_is_read_with_a_sign_in_its_place() -> None:
     message = read_message(rb'{"id":7,"result":"cut \ud83d"}')
 
@@ -298,8 +272,11 @@ def test_what_nests_too_deep_and_answers_nobody_is_noise() -> None:
 def test_nesting_is_bounded(inner: int, good: bool) -> None:
     found = one(with_params(b"[" * inner + b"]" * inner), max_depth=100)
 
-    assert isinstance(found, Request) == good
-    assert good or found == Invalid(PARSE_ERROR, "cannot parse the line: nested deeper than 100")
+    if good:
+        assert isinstance(found, Request)
+    else:
+        assert isinstance(found, Invalid)
+        assert (found.code, found.message) == (PARSE_ERROR, "cannot parse the line: nested deeper than 100")
 
 
 @pytest.mark.parametrize(

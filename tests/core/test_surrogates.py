@@ -18,7 +18,9 @@ from supervisor.core.surrogates import without_halves
         (rb'"\ud83d\ude00"', rb'"\ud83d\ude00"'),
         (rb'"a path: C:\\ud83d"', rb'"a path: C:\\ud83d"'),
         (rb'"\\\ud83d"', rb'"\\\ufffd"'),
+        (rb'"\\ud83d\ude00"', rb'"\\ud83d\ufffd"'),
         (b'"plain"', b'"plain"'),
+        (b'"no JSON \x00 \\ud83d"', b'"no JSON \x00 \\ud83d"'),
     ],
 )
 def test_only_halves_are_replaced(text: bytes, mended: bytes) -> None:
