@@ -9,7 +9,7 @@ import logging
 import time
 from collections.abc import Callable, Hashable
 from operator import attrgetter
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import anyio
 import msgspec
@@ -48,7 +48,7 @@ class CallRequest(msgspec.Struct, rename="camel", frozen=True, gc=False):
     agent: str | None = None
     tools: tuple[str, ...] | None = None
     approved: bool = False
-    timeout: float | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
     flatten: bool = False
 
 

@@ -5,7 +5,7 @@ decoded by them. Tests hold them against what is really sent.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -34,7 +34,7 @@ class CallParams(msgspec.Struct, rename="camel", frozen=True):
     """Patterns of the caller's own, beside those of the agent."""
     approved: bool = False
     """That a person has agreed; needed for tools with approval `confirm`."""
-    timeout: float | None = None
+    timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
     """Seconds until the call is given up; null is the server's `callTimeout`. Progress extends it."""
     flatten: bool = False
     """Answer with `{error, output}`, all content as one text, in place of MCP's result."""
