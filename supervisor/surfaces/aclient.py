@@ -54,6 +54,8 @@ class Client:
         self._last_id = 0
         self._end = NOT_OPEN
         """Why nothing can be asked; empty while it can."""
+        self._complaint = ""
+        """What the daemon said last, if that was an error about no request in particular."""
         self._streams: list[EventStream] = []
 
     async def __aenter__(self) -> Self:
@@ -177,10 +179,11 @@ class Client:
                 for message in await connection.receive():
                     self._take(message)
         except (ConnectionEnded, DaemonUnreachable) as end:
-            self._finish(str(end))
+            self._finish(self._complaint or str(end))
             connection.close()
 
     def _take(self, message: Message) -> None:
+        self._complaint = ""
         match message:
             case {"method": "notifications/progress", "params": {"progressToken": int(token)}}:
                 if (question := self._asked.get(token)) and (progress := progress_of(message, token)):
@@ -196,11 +199,16 @@ class Client:
                 pass
 
     def _take_complaint(self, message: Message) -> None:
-        """The daemon could not read a request and cannot say which; if several wait, all are in doubt."""
-        if len(self._asked) != 1:
-            raise ConnectionEnded(str(typed(message["error"])))
-        _, question = self._asked.popitem()
-        question.answered(message)
+        """The daemon could not read a request and cannot say which; it says so at once, so it is the latest.
+
+        It may be another after all: then nobody knows what became of the latest, and it is cancelled. If the
+        connection ends now, this was the reason.
+        """
+        self._complaint = str(typed(message["error"]))
+        if len(self._asked) == 1:
+            self._asked.popitem()[1].answered(message)
+        elif self._asked:
+            self._asked[next(reversed(self._asked))].lost(self._complaint)
 
     def _finish(self, end: str) -> None:
         self._end = self._end or end

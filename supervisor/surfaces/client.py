@@ -45,6 +45,7 @@ LONGEST_WAIT = 0.5
 """Seconds of one wait on the socket. A signal that another thread takes, or that comes in the moment before
 the system waits, interrupts nothing: Python heeds it, Ctrl-C too, when the wait is over."""
 CANCEL_PATIENCE = 1.0
+LAST_WORD_PATIENCE = 1.0
 
 OnNotification = Callable[[Message], None]
 
@@ -247,8 +248,19 @@ class SyncClient:
             self.close()  # half a line may be out; the daemon cancels what a lost client asked for
             raise
         except OSError as error:
+            reason = self._last_word() if isinstance(error, ConnectionError) else None
             self.close()
-            raise not_sent(method, error) from None
+            raise reason or not_sent(method, error) from None
+
+    def _last_word(self) -> SupervisorError | None:
+        """Why the daemon takes nothing any more, if it has said so."""
+        deadline = time.monotonic() + LAST_WORD_PATIENCE
+        with suppress(ConnectionEnded, DaemonUnreachable, _OutOfTime):
+            while True:
+                message = self._message(deadline)
+                if "error" in message and message.get("id") is None:
+                    return typed(message["error"])
+        return None
 
     def _reply(
         self, awaited: Collection[int], deadline: float, on_notification: OnNotification | None

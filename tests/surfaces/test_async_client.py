@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from supervisor import errors
@@ -223,17 +224,66 @@ async def test_an_error_without_an_id_belongs_to_the_only_request_in_flight(tmp_
         await ask(tmp_path, complain)
 
 
-async def test_an_error_without_an_id_leaves_several_requests_in_doubt(tmp_path: Path) -> None:
+async def test_an_error_without_an_id_is_taken_for_the_latest_and_costs_no_other_request(
+    tmp_path: Path,
+) -> None:
+    waiting: list[Message] = []
+
+    def answer_all(connection: Connection, message: Message) -> None:
+        for each in (*waiting, message):
+            connection.send({"id": each["id"], "result": each["method"]})
+
+    answers: dict[str, Answer] = {
+        "slow": lambda _, message: waiting.append(message),
+        "bad": complain,
+        "ask": answer_all,
+    }
+    with anyio.fail_after(WAIT), scripted_daemon(tmp_path, answers) as daemon:
+        async with Client(daemon.path) as client, anyio.create_task_group() as tasks:
+            tasks.start_soon(expect, client, "slow")
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(DaemonUnreachable, match="became of bad: cannot read that line"):
+                await client.request("bad")
+            await expect(client, "ask")
+
+    assert daemon.asked("notifications/cancelled") == {"requestId": 2}
+
+
+async def expect(client: Client, method: str) -> None:
+    assert await client.request(method) == method
+
+
+async def test_the_last_word_of_the_daemon_is_why_the_connection_ended(tmp_path: Path) -> None:
+    def refuse(connection: Connection, message: Message) -> None:
+        complain(connection, message)
+        connection.close()
+
     async def one(client: Client) -> None:
         with pytest.raises(DaemonUnreachable, match="became of slow: cannot read that line"):
             await client.request("slow")
 
-    with anyio.fail_after(WAIT), scripted_daemon(tmp_path, {"slow": say_nothing, "bad": complain}) as daemon:
+    with anyio.fail_after(WAIT), scripted_daemon(tmp_path, {"slow": say_nothing, "bad": refuse}) as daemon:
         async with Client(daemon.path) as client, anyio.create_task_group() as tasks:
             tasks.start_soon(one, client)
             await anyio.wait_all_tasks_blocked()
             with pytest.raises(DaemonUnreachable, match="became of bad: cannot read that line"):
                 await client.request("bad")
+
+
+async def test_a_word_that_nobody_waits_for_is_why_nothing_can_be_asked(tmp_path: Path) -> None:
+    path = str(tmp_path / "full.sock")
+    with socket.socket(socket.AF_UNIX) as listener, anyio.fail_after(WAIT):
+        listener.bind(path)
+        listener.listen()
+        async with Client(path) as client:
+            with listener.accept()[0] as refused:
+                refused.sendall(
+                    b'{"jsonrpc":"2.0","id":null,"error":{"code":-32007,"message":"cannot serve"}}\n'
+                )
+            while not client._end:
+                await anyio.lowlevel.checkpoint()
+            with pytest.raises(DaemonUnreachable, match="cannot send ask: cannot serve"):
+                await client.request("ask")
 
 
 async def test_what_is_no_json_rpc_is_named(tmp_path: Path) -> None:

@@ -232,6 +232,22 @@ def test_a_request_after_the_daemon_hung_up_cannot_be_sent(tmp_path: Path) -> No
             client.request("ask", timeout=5.0)
 
 
+@pytest.mark.parametrize("padding", [0, 5_000_000], ids=["a short request", "a long request"])
+def test_the_last_word_of_a_daemon_that_hung_up_is_heard(tmp_path: Path, padding: int) -> None:
+    path = str(tmp_path / "full.sock")
+    word = {"jsonrpc": "2.0", "id": None, "error": {"code": -32007, "message": "cannot serve more clients"}}
+    news = {"jsonrpc": "2.0", "method": "notifications/events", "params": {}}
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen()
+        with SyncClient(path) as client:
+            with listener.accept()[0] as refused:
+                refused.sendall(b"".join(json.dumps(each).encode() + b"\n" for each in (news, word)))
+            with pytest.raises(errors.Busy, match="cannot serve more clients"):
+                client.request("ask", {"padding": "x" * padding})
+
+
 def test_a_reset_connection_counts_as_closed(tmp_path: Path) -> None:
     path = str(tmp_path / "control.sock")
     with socket.socket(socket.AF_UNIX) as listener, SyncClient(listen(listener, path)) as client:
