@@ -255,7 +255,7 @@ class LimitSettings(Model, frozen=True, kw_only=True):
     clients: Annotated[int, Meta(ge=1, le=100_000)] = 256
     """Connections at once."""
     calls_per_client: Annotated[int, Meta(ge=1, le=100_000)] = 64
-    """Calls of one client that have not ended."""
+    """Calls of one client that have not ended; as many other requests may wait, and as many subscriptions."""
     unread_bytes: Annotated[int, Meta(ge=1024, le=1024 * MIB)] = 8 * MIB
     """Answers that a client may leave unread ..."""
     unread_seconds: Annotated[float, Meta(gt=0, le=HOUR)] = 10.0

@@ -29,22 +29,36 @@ class Connection(Protocol):
         """Write one message that is large; its parts are not copied."""
         ...
 
+    def tell(self, message: bytes) -> None:
+        """Write one message that may be lost."""
+        ...
+
     def answered(self, answer: "Answer") -> None:
         """Called when an answer has gone out."""
+        ...
+
+    def drop(self) -> None:
+        """Hang up at once: too much waits for this client."""
         ...
 
 
 class Batch:
     """The answers to one batch; a batch of notifications alone has none."""
 
-    def __init__(self, connection: Connection, expected: int) -> None:
-        self._connection, self._expected = connection, expected
+    def __init__(self, connection: Connection, expected: int, most_bytes: int) -> None:
+        self._connection, self._expected, self._most_bytes = connection, expected, most_bytes
         self._lines: list[bytes] = []
+        self.size = 0
+        """Bytes of the answers so far."""
 
     def add(self, line: bytes) -> None:
         self._lines.append(line)
+        self.size += len(line)
         if len(self._lines) == self._expected:
             self._connection.send(b"[%s]" % b",".join(self._lines))
+        elif self.size > self._most_bytes:
+            self._lines.clear()
+            self._connection.drop()
 
 
 class Answer(msgspec.Struct, eq=False):
@@ -78,8 +92,8 @@ class Answer(msgspec.Struct, eq=False):
         self._give(str(error.code), error_line(self.identity or b"", error.code, str(error), error.data))
 
     def notify(self, method: str, params: bytes) -> None:
-        """Tell the client something before its answer."""
-        self._connection.send(notification_line(method, params))
+        """Tell the client something before its answer; lost on one that does not read."""
+        self._connection.tell(notification_line(method, params))
 
     def _give(self, code: str, message: bytes) -> None:
         self.code = code

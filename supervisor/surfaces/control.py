@@ -1,11 +1,11 @@
 """The other end of the hot path: the control socket, as callbacks of the event loop.
 
 Each client is a protocol object. A line goes from the loop to the parser to a handler, and the answer
-straight to the transport; a task is made only for what has to wait. This and `runtime.pipes` are the only
-modules that know the loop is asyncio's.
+straight to the transport; a task is made only for what has to wait. This, `runtime.pipes` and
+`runtime.outlet` are the only modules that know the loop is asyncio's.
 
 A client cannot hurt the daemon: its lines, its nesting, its calls in flight and its unread answers are
-bounded, and a client that does not read its answers is dropped.
+bounded, what it sends at once is served in turns with others, and a client that does not read is dropped.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ import inspect
 import logging
 import select
 import socket
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -26,10 +26,11 @@ from supervisor.core.jsonrpc import NULL, Invalid, Request, error_line, read_req
 from supervisor.core.spec import LimitSettings
 from supervisor.errors import Busy, Outcome, SupervisorError, TooLarge
 from supervisor.runtime.calls import Call, CallRequest, tell
-from supervisor.runtime.outlet import Outlet, gathered
+from supervisor.runtime.outlet import Outlet
 from supervisor.surfaces.answers import Answer, Batch
 from supervisor.surfaces.endpoint import may_connect, peer
-from supervisor.surfaces.feed import Feed
+from supervisor.surfaces.feed import Feeds
+from supervisor.surfaces.intake import Intake
 from supervisor.surfaces.methods import DESCRIPTIONS, find, read_params
 from supervisor.surfaces.service import Service
 from supervisor.surfaces.tool_methods import CancelParams, read_call, read_plain_call
@@ -38,10 +39,13 @@ logger = logging.getLogger(__name__)
 
 _FEED_ROOM = 64 * 1024
 """Bytes a client may leave unread before its news wait."""
-_FEED_PAUSE = 0.05
 
 _PLAIN_BYTES = 64 * 1024
 """The longest line that is tried in the plain form first; a longer one is not looked at twice."""
+
+_FAR_TOO_MUCH = 8
+"""Times the limit of unread answers, at which a client is dropped: calls under way may add to them."""
+_LONG_BATCH = "cannot answer more of this batch: its answers are too long already; ask in smaller batches"
 
 _encoder = msgspec.json.Encoder()
 
@@ -78,6 +82,7 @@ class Client(asyncio.Protocol):
     """One connection."""
 
     def __init__(self, control: Control) -> None:
+        loop = asyncio.get_running_loop()
         self._control, self._limits, self._fleet = control, control.limits, control.service.fleet
         self._framer = LineFramer(control.limits.request_bytes)
         self._answered = control.service.fleet.counters.requests
@@ -85,9 +90,13 @@ class Client(asyncio.Protocol):
         self._plain_bytes = min(control.limits.request_bytes, _PLAIN_BYTES)
         self._transport: asyncio.Transport | None = None
         self.write: Callable[[bytes], bool] = _nowhere
+        self._write_now: Callable[[bytes], bool] = _nowhere
+        self._most_unread = _FAR_TOO_MUCH * control.limits.unread_bytes
+        self._intake = Intake(self._take, self._read_on, loop.call_soon)
+        self._last_word: bytes | None = None
         self._calls: dict[Answer, Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._feeds: list[Feed] = []
+        self._feeds = Feeds(self.send, self._has_room, loop.call_later)
         self._on_leave: list[Callable[[], None]] = []
         self._too_slow: asyncio.TimerHandle | None = None
         self._half_closed = False
@@ -97,14 +106,13 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         connection = transport.get_extra_info("socket")
-        self.write = Outlet(self._transport, connection.fileno()).write
+        self.write = self._write_now = Outlet(self._transport, connection.fileno()).write
         pid, uid = peer(connection)
         if not self._control.admits(uid):
             logger.warning("refusing a connection of user %d (process %d)", uid, pid)
             self._transport.abort()
         elif len(self._control.clients) >= self._limits.clients:
-            self.send(error_line(NULL, Busy.code, "cannot serve more clients; try again later"))
-            self._transport.close()
+            self._part(error_line(NULL, Busy.code, "cannot serve more clients; try again later"))
         else:
             self._transport.set_write_buffer_limits(high=self._limits.unread_bytes)
             self._control.clients.add(self)
@@ -115,14 +123,15 @@ class Client(asyncio.Protocol):
         try:
             lines = self._framer.feed(data)
         except TooLong as exc:
-            self._take_all(exc.before)
-            self.send(error_line(NULL, TooLarge.code, f"cannot read the request: {exc}"))
-            self.hang_up()
+            lines = exc.before
+            self._last_word = error_line(NULL, TooLarge.code, f"cannot read the request: {exc}")
+        self._intake.take(lines)
+        if self._transport is None or self._transport.is_closing():
             return
-        if len(lines) == 1:
-            self._take(lines[0])
-        else:
-            self._take_all(lines)
+        if self._intake.waiting:
+            self._transport.pause_reading()
+        elif self._last_word is not None and not self._intake.held:
+            self._part(self._last_word)
 
     def eof_received(self) -> bool:
         """Whether to stay: a client that only stopped writing still gets its answers."""
@@ -132,6 +141,8 @@ class Client(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self._control.clients.discard(self)
         self._transport, self.write = None, _nowhere
+        self._intake.close()
+        self._feeds.close()
         if self._too_slow is not None:
             self._too_slow.cancel()
         # The latest first: an earlier one that ends would send the next of them.
@@ -144,30 +155,25 @@ class Client(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         assert self._transport is not None
+        self._intake.hold()
+        self.write = self._write_late
         self._transport.pause_reading()
-        self._too_slow = asyncio.get_running_loop().call_later(self._limits.unread_seconds, self._drop)
+        self._too_slow = asyncio.get_running_loop().call_later(self._limits.unread_seconds, self.drop)
 
     def resume_writing(self) -> None:
         if self._too_slow is not None:
             self._too_slow.cancel()
             self._too_slow = None
-        if self._transport is not None and not self._half_closed:
-            self._transport.resume_reading()
+        if self._transport is not None:
+            self.write = self._write_now
+            self._intake.release()
 
     # What handlers need of it.
 
     def follow(self, method: str) -> Callable[[bytes], None]:
-        feed = Feed(method, self.send, self._has_room)
-        self._feeds.append(feed)
-
-        def offer(params: bytes) -> None:
-            if not feed.behind:
-                feed.offer(params)
-                self._catch_up(feed)
-            else:
-                feed.offer(params)
-
-        return offer
+        if len(self._feeds) >= self._most_calls:
+            raise Busy(f"cannot follow more than {self._most_calls} things at once")
+        return self._feeds.add(method)
 
     def on_leave(self, action: Callable[[], None]) -> None:
         self._on_leave.append(action)
@@ -178,8 +184,13 @@ class Client(asyncio.Protocol):
 
     def send_parts(self, *parts: bytes | memoryview) -> None:
         """Write one large message as it lies in memory."""
-        if self._transport is not None:
+        if self._transport is not None and not self._is_flooded():
             self._transport.writelines((*parts, b"\n"))
+
+    def tell(self, message: bytes) -> None:
+        """Write one message, or forget it when the client has left too much unread."""
+        if not self._intake.held:
+            self.send(message)
 
     def answered(self, answer: Answer) -> None:
         """Take note that a request has its answer, and leave when a client that stopped writing has all."""
@@ -196,7 +207,39 @@ class Client(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def drop(self) -> None:
+        """Hang up at once."""
+        if self._transport is not None and not self._transport.is_closing():
+            logger.warning("dropping a client that does not read its answers")
+            self._intake.hold()
+            self._transport.abort()
+
     # How it works.
+
+    def _part(self, last_word: bytes) -> None:
+        """Say why nothing more will be said."""
+        self.send(last_word)
+        self.hang_up()
+
+    def _read_on(self) -> None:
+        """Read again: everything that came is served."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not self._half_closed:
+            self._transport.resume_reading()
+        if self._last_word is not None:
+            self._part(self._last_word)
+
+    def _write_late(self, message: bytes) -> bool:
+        """Write to a client that has left too much unread."""
+        return not self._is_flooded() and self._write_now(message)
+
+    def _is_flooded(self) -> bool:
+        """Whether a client is dropped because it has left far too much unread."""
+        flooded = self._transport is not None and self._transport.get_write_buffer_size() > self._most_unread
+        if flooded:
+            self.drop()
+        return flooded
 
     def _leave_if_done(self) -> None:
         if self._half_closed and not self._awaited:
@@ -220,22 +263,6 @@ class Client(asyncio.Protocol):
     def _has_room(self) -> bool:
         return self._transport is not None and self._transport.get_write_buffer_size() < _FEED_ROOM
 
-    def _catch_up(self, feed: Feed) -> None:
-        """Try again and again to send what waits in a feed, while the client is there."""
-        feed.drain()
-        if feed.behind and self._transport is not None:
-            asyncio.get_running_loop().call_later(_FEED_PAUSE, self._catch_up, feed)
-
-    def _drop(self) -> None:
-        logger.warning("dropping a client that does not read its answers")
-        if self._transport is not None:
-            self._transport.abort()
-
-    def _take_all(self, lines: list[bytes]) -> None:
-        with gathered():
-            for line in lines:
-                self._take(line)
-
     def _take_plain(self, line: bytes) -> bool:
         """Take a call in the form that most clients write; false when the line is anything else."""
         if len(line) > self._plain_bytes:
@@ -247,27 +274,38 @@ class Client(asyncio.Protocol):
         self._call(asked, Answer(self, identity, None, "tools/call"))
         return True
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> Iterator[None] | None:
+        """Serve a line; a batch is served step by step by whoever iterates."""
         if not line or line.isspace() or self._take_plain(line):
-            return
+            return None
         request = read_request(line, max_depth=self._depth, max_batch=self._limits.batch_requests)
+        if isinstance(request, list):
+            return self._take_batch(request)
         if isinstance(request, Request):
             self._serve(request, Answer(self, request.id, None, request.method))
-        elif isinstance(request, Invalid):
+        else:
             self._count(UNKNOWN, str(request.code))
             self.send(error_line(request.id, request.code, request.message))
-        else:
-            self._take_batch(request)
+        return None
 
-    def _take_batch(self, requests: list[Request | Invalid]) -> None:
-        batch = Batch(self, sum(each.id is not None for each in requests))
-        with gathered():
-            for each in requests:
-                if isinstance(each, Invalid):
-                    self._count(UNKNOWN, str(each.code))
-                    batch.add(error_line(each.id, each.code, each.message))
-                else:
-                    self._serve(each, Answer(self, each.id, batch, each.method))
+    def _take_batch(self, requests: list[Request | Invalid]) -> Iterator[None]:
+        batch = Batch(self, sum(each.id is not None for each in requests), self._most_unread)
+        for each in requests:
+            if isinstance(each, Invalid):
+                self._count(UNKNOWN, str(each.code))
+                batch.add(error_line(each.id, each.code, each.message))
+            else:
+                answer = Answer(self, each.id, batch, each.method)
+                is_full = batch.size > self._limits.unread_bytes and each.id is not None
+                (self._decline if is_full else self._serve)(each, answer)
+            yield
+
+    def _decline(self, request: Request, answer: Answer) -> None:
+        """Refuse what the answers to a batch have no room for."""
+        busy = Busy(_LONG_BATCH, outcome=Outcome.NOT_SENT)
+        if request.method == "tools/call":
+            self._fleet.counters.refuse(UNKNOWN, busy.data)
+        answer.error(busy)
 
     def _serve(self, request: Request, answer: Answer) -> None:
         try:
@@ -319,14 +357,17 @@ class Client(asyncio.Protocol):
         method = find(request.method)
         params = read_params(method.params, request.params)
         result = method.handler(self._control.service, params, self)
-        if inspect.iscoroutine(result):
+        if not inspect.iscoroutine(result):
+            answer.result(_encoder.encode(result))
+        elif len(self._tasks) >= self._most_calls:
+            result.close()
+            raise Busy(f"cannot have more than {self._most_calls} requests waiting")
+        else:
             task = asyncio.get_running_loop().create_task(self._finish(result, answer))
             self._tasks.add(task)
             task.add_done_callback(self._finished)
             # A client may leave before its task has begun; what was never awaited would be complained about.
             task.add_done_callback(lambda _: result.close())
-        else:
-            answer.result(_encoder.encode(result))
 
     async def _finish(self, result: Coroutine[Any, Any, Any], answer: Answer) -> None:
         try:

@@ -53,7 +53,7 @@ _OURS = {
     errors.ServerDied: "The server ended before it answered; whether the tool ran is not known.",
     errors.TimedOut: "The time is over: the call was not sent in time, or not answered in time.",
     errors.Cancelled: "The client cancelled the call, or left.",
-    errors.Busy: "Too many clients, calls in flight, or calls in the server's queue; try again later.",
+    errors.Busy: "Too many clients, calls, requests that wait or subscriptions, or a full queue; try later.",
     errors.RefusedByPolicy: "The tool may not be called: by policy, for this agent, or without approval.",
     errors.TooLarge: "The request is longer than allowed; the daemon hangs up after this.",
     errors.BadConfig: "The configuration cannot be used; everything stays as it was.",

@@ -12,6 +12,11 @@ import msgspec
 from supervisor.core.jsonrpc import notification_line
 
 KEPT = 1000
+PAUSE = 0.05
+"""Seconds until what waits is tried again."""
+
+Later = Callable[[float, Callable[[], None]], object]
+"""Has something done after so many seconds."""
 
 
 class Feed:
@@ -42,3 +47,38 @@ class Feed:
                 lost = msgspec.json.encode({"kind": "lost", "count": missed})
                 self._send(notification_line(self._method, lost))
             self._send(notification_line(self._method, self._waiting.popleft()))
+
+
+class Feeds:
+    """All feeds of one client."""
+
+    def __init__(self, send: Callable[[bytes], None], has_room: Callable[[], bool], later: Later) -> None:
+        self._send, self._has_room, self._later = send, has_room, later
+        self._count = 0
+        self._closed = False
+
+    def __len__(self) -> int:
+        return self._count
+
+    def add(self, method: str) -> Callable[[bytes], None]:
+        """Where to put news of that method."""
+        self._count += 1
+        feed = Feed(method, self._send, self._has_room)
+
+        def offer(params: bytes) -> None:
+            was_behind = feed.behind
+            feed.offer(params)
+            if not was_behind:
+                self._catch_up(feed)
+
+        return offer
+
+    def close(self) -> None:
+        """Try no more: the client is gone."""
+        self._closed = True
+
+    def _catch_up(self, feed: Feed) -> None:
+        """Try again and again to send what waits, while the client is there."""
+        feed.drain()
+        if feed.behind and not self._closed:
+            self._later(PAUSE, lambda: self._catch_up(feed))
