@@ -1,7 +1,7 @@
 """The other end of the hot path: the control socket, as callbacks of the event loop.
 
 Each client is a protocol object. A line goes from the loop to the parser to a handler, and the answer
-straight to the transport; a task is made only for what has to wait. This, `runtime.pipes` and
+straight to the transport; a task is made only for what has to wait. This, `farewell`, `runtime.pipes` and
 `runtime.outlet` are the only modules that know the loop is asyncio's.
 
 A client cannot hurt the daemon: its lines, its nesting, its calls in flight and its unread answers are
@@ -12,7 +12,6 @@ import asyncio
 import contextlib
 import inspect
 import logging
-import select
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
@@ -29,6 +28,7 @@ from supervisor.runtime.calls import Call, CallRequest, tell
 from supervisor.runtime.outlet import Outlet
 from supervisor.surfaces.answers import Answer, Batch
 from supervisor.surfaces.endpoint import may_connect, peer
+from supervisor.surfaces.farewell import MOST_FAREWELLS, Farewell, stays
 from supervisor.surfaces.feed import Feeds
 from supervisor.surfaces.intake import Intake
 from supervisor.surfaces.methods import DESCRIPTIONS, find, read_params
@@ -45,6 +45,7 @@ _PLAIN_BYTES = 64 * 1024
 
 _FAR_TOO_MUCH = 8
 """Times the limit of unread answers, at which a client is dropped: calls under way may add to them."""
+_NEWLINE = ord("\n")
 _LONG_BATCH = "cannot answer more of this batch: its answers are too long already; ask in smaller batches"
 
 _encoder = msgspec.json.Encoder()
@@ -64,6 +65,7 @@ class Control:
     admits: Callable[[int], bool] = may_connect
     """Which users may connect."""
     clients: "set[Client]" = field(default_factory=set["Client"])
+    leaving: set[Farewell] = field(default_factory=set[Farewell])
 
     @contextlib.asynccontextmanager
     async def serving(self, listener: socket.socket) -> AsyncGenerator[None]:
@@ -76,6 +78,8 @@ class Control:
             server.close()
             for client in list(self.clients):
                 client.hang_up()
+            for farewell in list(self.leaving):
+                farewell.close()
 
 
 class Client(asyncio.Protocol):
@@ -118,7 +122,7 @@ class Client(asyncio.Protocol):
             self._control.clients.add(self)
 
     def data_received(self, data: bytes) -> None:
-        if not self._framer.open and self._take_plain(data):
+        if not self._framer.open and data[-1] == _NEWLINE and self._take_plain(data):
             return
         try:
             lines = self._framer.feed(data)
@@ -136,7 +140,7 @@ class Client(asyncio.Protocol):
     def eof_received(self) -> bool:
         """Whether to stay: a client that only stopped writing still gets its answers."""
         self._half_closed = True
-        return self._awaited and not self._is_gone()
+        return self._awaited and self._transport is not None and stays(self._transport)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self._control.clients.discard(self)
@@ -217,9 +221,14 @@ class Client(asyncio.Protocol):
     # How it works.
 
     def _part(self, last_word: bytes) -> None:
-        """Say why nothing more will be said."""
+        """Say why nothing more will be said; the client has a moment to hear it."""
+        assert self._transport is not None
         self.send(last_word)
-        self.hang_up()
+        if len(self._control.leaving) >= MOST_FAREWELLS:
+            self.hang_up()
+            return
+        Farewell(self._transport, self._control.leaving, patience=self._limits.unread_seconds)
+        self.connection_lost(None)
 
     def _read_on(self) -> None:
         """Read again: everything that came is served."""
@@ -252,13 +261,6 @@ class Client(asyncio.Protocol):
     def _awaited(self) -> bool:
         """Whether something is still to come for this client."""
         return bool(self._calls or self._tasks or self._feeds)
-
-    def _is_gone(self) -> bool:
-        """Whether the other end is closed altogether, and not only for writing."""
-        assert self._transport is not None
-        poll = select.poll()
-        poll.register(self._transport.get_extra_info("socket").fileno(), 0)
-        return any(event & select.POLLHUP for _, event in poll.poll(0))
 
     def _has_room(self) -> bool:
         return self._transport is not None and self._transport.get_write_buffer_size() < _FEED_ROOM
@@ -313,7 +315,7 @@ class Client(asyncio.Protocol):
                 self._call(self._asked(request), answer)
             elif request.method == "notifications/cancelled":
                 self._cancel(request)
-                self._count(request.method, "ok")
+                answer.result(b"{}")
             else:
                 self._handle(request, answer)
         except SupervisorError as exc:

@@ -35,7 +35,7 @@ class CallParams(msgspec.Struct, rename="camel", frozen=True):
     approved: bool = False
     """That a person has agreed; needed for tools with approval `confirm`."""
     timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None
-    """Seconds until the call is given up; null is the server's `callTimeout`. Progress extends it."""
+    """Seconds until it is given up, more than 0; null is the server's `callTimeout`. Progress extends it."""
     flatten: bool = False
     """Answer with `{error, output}`, all content as one text, in place of MCP's result."""
 

@@ -1,11 +1,14 @@
 """One client cannot hurt the daemon, nor another client: everything it can pile up has a bound."""
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import suppress
 
 import pytest
 
+from supervisor.client import SyncClient
+from supervisor.errors import Busy, TooLarge
 from tests.e2e.support import Client, Daemon, Launcher, fake, until
 
 LONGEST_LINE = 4 * 1024 * 1024
@@ -113,6 +116,58 @@ def test_a_place_that_was_left_can_be_taken_again(launcher: Launcher) -> None:
             return "result" in client.receive()
 
     assert until(served)
+
+
+def test_the_place_of_a_client_that_stopped_writing_and_left_can_be_taken_again(
+    either_loop: Launcher,
+) -> None:
+    daemon = either_loop.start({"one": fake()}, limits={"clients": 2})
+
+    def followed() -> bool:
+        with Client(daemon.socket) as client:
+            client.ask("servers/logs", server="one", follow=True)
+            client.socket.shutdown(socket.SHUT_WR)
+            return "result" in client.receive()
+
+    assert [until(followed) for _ in range(5)] == [True] * 5
+
+
+@pytest.mark.parametrize("size", [5_000_000, 60_000_000])
+def test_who_sends_too_much_hears_why(either_loop: Launcher, size: int) -> None:
+    daemon = either_loop.start({})
+
+    for _ in range(3):
+        with SyncClient(str(daemon.socket)) as client, pytest.raises(TooLarge, match="longer than"):
+            client.request("supervisor/ping", {"padding": "x" * size})
+
+
+def test_who_does_not_stop_writing_is_hung_up_on(client: Client, daemon: Daemon) -> None:
+    with pytest.raises((BrokenPipeError, ConnectionResetError)):
+        client.write(b"x" * 500_000_000)
+
+    assert client.receive()["error"]["code"] == -32009
+    assert daemon.client.result("supervisor/ping") == {}
+
+
+def test_who_comes_when_there_is_no_place_hears_why(either_loop: Launcher) -> None:
+    daemon = either_loop.start({}, limits={"clients": 1})
+    assert daemon.client.result("supervisor/ping") == {}
+
+    told = either_loop.command("status")
+    with SyncClient(str(daemon.socket)) as client, pytest.raises(Busy, match="cannot serve more clients"):
+        client.request("supervisor/ping")
+
+    assert (told.returncode, "cannot serve more clients" in told.stderr) == (Busy.exit_status, True)
+
+
+def test_more_than_a_few_that_are_refused_at_once_are_just_hung_up_on(launcher: Launcher) -> None:
+    daemon = launcher.start({}, limits={"clients": 1})
+
+    refused = [daemon.connect() for _ in range(100)]
+
+    assert [client.receive()["error"]["code"] for client in refused] == [-32007] * 100
+    assert [client.line() for client in refused] == [b""] * 100
+    assert daemon.client.result("supervisor/ping") == {}
 
 
 def test_a_client_that_never_reads_is_dropped_and_nobody_else_notices(launcher: Launcher) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,19 @@ def test_a_client_that_disconnects_cancels_its_calls_and_no_others(
 
     assert notice["params"]["requestId"] == log.received("tools/call")[1]["id"]
     assert daemon.client.server("one")["pending"] == 1
+
+
+def test_a_client_that_stopped_writing_and_then_leaves_cancels_its_calls(
+    daemon: Daemon, log: FakeLog
+) -> None:
+    with Client(daemon.socket) as leaving:
+        ask_to_sleep(leaving, log)
+        leaving.socket.shutdown(socket.SHUT_WR)
+        # Two turns later it has been noticed.
+        assert [daemon.client.server("one")["pending"] for _ in range(2)] == [1, 1]
+
+    until(lambda: log.received("notifications/cancelled"))
+    assert daemon.client.server("one")["pending"] == 0
 
 
 def test_a_client_cannot_cancel_the_call_of_another(client: Client, daemon: Daemon, log: FakeLog) -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.e2e.support import Client, Daemon, Launcher, fake
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"supervisor/ping"}'
+CALL = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"one_echo","arguments":{}}}'
 PONG = {"jsonrpc": "2.0", "id": 1, "result": {}}
 
 
@@ -176,6 +177,22 @@ def test_params_that_do_not_fit_are_refused_by_the_name_of_the_field(
     assert field in answer["error"]["message"]
 
 
+def test_a_cancellation_with_an_id_is_answered(client: Client) -> None:
+    cancel = b'{"jsonrpc":"2.0","id":1,"method":"notifications/cancelled","params":{"requestId":99}}'
+
+    assert exchange(client, cancel, b"[%b]" % cancel) == [PONG, [PONG]]
+
+
+def test_half_a_character_does_not_cost_the_call(client: Client) -> None:
+    client.write(CALL.replace(b'"arguments":{}', b'"arguments":{"text":"cut \\ud83d"}') + b"\n")
+
+    assert json.loads(client.receive()["result"]["content"][0]["text"]) == {"text": "cut \ufffd"}
+
+
+def test_a_number_of_any_length_is_read_over(client: Client) -> None:
+    assert exchange(client, PING[:-1] + b',"params":{"id":%b}}' % (b"1" * 5000)) == [PONG]
+
+
 def test_a_member_that_nobody_knows_is_ignored(client: Client) -> None:
     line = PING[:-1] + b',"params":{"future":1},"trace":[]}'
 
@@ -186,6 +203,13 @@ def test_nesting_to_the_limit_is_accepted(client: Client) -> None:
     [answer] = exchange(client, deep(100))
 
     assert answer["error"]["code"] == -32602
+
+
+def test_what_nests_deeper_is_answered_under_its_id(client: Client) -> None:
+    [answer] = exchange(client, deep(101))
+
+    assert (answer["id"], answer["error"]["code"]) == (1, -32700)
+    assert answer["error"]["message"] == "cannot parse the line: nested deeper than 100"
 
 
 def test_brackets_inside_strings_do_not_nest(client: Client) -> None:
@@ -201,8 +225,9 @@ def test_requests_may_arrive_in_any_pieces(client: Client) -> None:
     assert [client.receive(), client.receive()] == [PONG, PONG]
 
 
-def test_half_a_line_at_the_end_is_no_request(client: Client, daemon: Daemon) -> None:
-    client.write(PING)
+@pytest.mark.parametrize("line", [PING, CALL])
+def test_half_a_line_at_the_end_is_no_request(client: Client, daemon: Daemon, line: bytes) -> None:
+    client.write(line)
     client.socket.shutdown(socket.SHUT_WR)
 
     assert client.line() == b""
