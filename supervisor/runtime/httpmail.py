@@ -83,7 +83,7 @@ class Mail:
         headers = self._head.plain()
         async with self._door.exchange("POST", headers, line, wait=self.patience.answer, idle=None) as reply:
             if not reply.is_success:
-                raise await failure(reply, "", in_session=SESSION in headers)
+                raise await failure(reply, in_session=SESSION in headers)
 
     async def hear(self, take: Callable[[bytes], None], on_open: Callable[[], None]) -> None:
         """Listen to what the server says of its own accord; returns at the end of the stream or the session.
@@ -117,7 +117,8 @@ class Mail:
         sending = letter.sending
         async with self._door.exchange("POST", headers, line, wait=wait, idle=idle, sending=sending) as reply:
             if not reply.is_success:
-                raise await failure(reply, letter.method, in_session=SESSION in headers)
+                in_session = SESSION in headers
+                raise await failure(reply, in_session=in_session, method=letter.method, number=letter.number)
             if letter.method == "initialize":
                 self.adopt(reply.header(SESSION))
             match reply.media_type:
@@ -156,7 +157,7 @@ class Mail:
         wait, idle = self.patience.answer, self.patience.idle
         async with self._door.exchange("GET", headers, wait=wait, idle=idle) as reply:
             if not reply.is_success or reply.media_type != _EVENTS:
-                raise await failure(reply, "", in_session=SESSION in headers)
+                raise await failure(reply, in_session=SESSION in headers)
             on_open()
             await self._read(reply, events, take)
 

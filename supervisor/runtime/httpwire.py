@@ -60,7 +60,7 @@ class Owner(Protocol):
         ...
 
     def doubt(self) -> None:
-        """A request broke off: the server may be gone."""
+        """A request broke off, or met a session that may be forgotten: the server may be gone."""
         ...
 
     def renew(self) -> Awaitable[None]:
@@ -216,6 +216,8 @@ class HttpWire:
                 self._cannot_use(asked, exc.problem)
             except Refusal as exc:
                 self._heed(asked, exc.error)
+                if exc.session_doubtful:
+                    self._owner.doubt()
                 self._finish(asked, operator.methodcaller("refused", exc.error))
             except TooLong as exc:
                 self._cannot_use(asked, TooLarge(f"{exc} (maxLineBytes)"))
@@ -253,7 +255,10 @@ class HttpWire:
             letter.sending.left = False
             await self._renewed(session)
             await self._greeted.wait()
-            await mail.post(letter)
+            try:
+                await mail.post(letter)
+            except SessionGone as exc:
+                raise NotSent("forgot the session, and the new one too") from exc
 
     async def _renewed(self, session: str) -> None:
         """Have another session than this one, which the server forgot."""

@@ -50,7 +50,7 @@ class Server:
     def __init__(self, options):
         self.options = options
         self.sessions, self.anonymous = {}, Session()
-        self.unknown_session = 404
+        self.unknown_session = "404"
         self.extra = 0
         self.faults, self.tools = Faults(self), Tools()
         self.left = int(options["times"])
@@ -92,11 +92,7 @@ class Server:
     async def serve(self, request):
         given = request.headers.get("mcp-session-id")
         if given is not None and given not in self.sessions:
-            if self.unknown_session == 404:
-                await request.reply(404, b"Session not found")
-            else:
-                error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
-                await request.reply_json(400, {"jsonrpc": "2.0", "id": None, "error": error})
+            await self.deny_session(request)
         elif request.method == "GET":
             await self.speak(request)
         elif request.method == "DELETE":
@@ -104,6 +100,18 @@ class Server:
             await request.reply(200)
         else:
             await self.post(request, json.loads(request.body))
+
+    async def deny_session(self, request):
+        """Say that the session is unknown, in one of the ways that servers have."""
+        if self.unknown_session == "404":
+            await request.reply(404, b"Session not found")
+        elif self.unknown_session == "400":
+            error = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+            await request.reply_json(400, {"jsonrpc": "2.0", "id": None, "error": error})
+        else:
+            number = json.loads(request.body or "{}").get("id")
+            error = {"code": -32001, "message": "Session not found"}
+            await request.reply_json(404, {"jsonrpc": "2.0", "id": number, "error": error})
 
     async def speak(self, request):
         """The stream on which we talk of our own accord; it also brings what was kept for a resumption."""

@@ -32,6 +32,14 @@ class Faults:
         error = {"code": int(code), "message": "so it is"}
         await request.reply_json(int(status), {"jsonrpc": "2.0", "id": None, "error": error})
 
+    async def after_the_fact(self, request, argument):
+        """after_the_fact:STATUS,WORDS; the call is executed, and then answered with an error under its id."""
+        status, _, words = argument.partition(",")
+        message = json.loads(request.body)
+        self.server.log(ran=message["params"].get("name"), arguments=message["params"].get("arguments"))
+        error = {"code": -32050, "message": words}
+        await request.reply_json(int(status), {"jsonrpc": "2.0", "id": message["id"], "error": error})
+
     async def redirect(self, request, argument):
         """redirect:CODE,LOCATION; what arrives at /moved is answered."""
         code, _, location = argument.partition(",")
@@ -123,9 +131,9 @@ class Faults:
         await request.reply(202)
 
     async def forget(self, request, argument):
-        """All sessions are forgotten just before this request arrives; forget:STATUS says how it is told."""
+        """All sessions are forgotten just before this request arrives; forget:HOW, see `deny_session`."""
         self.server.sessions.clear()
-        self.server.unknown_session = int(argument or 404)
+        self.server.unknown_session = argument or "404"
         await self.server.serve(request)
 
     async def forget_all(self, request, argument):

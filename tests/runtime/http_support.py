@@ -15,10 +15,12 @@ import msgspec
 from supervisor.core.eras import Protocol
 from supervisor.core.phases import End, Event, Lost, Opened
 from supervisor.core.ringlog import RingLog
+from supervisor.errors import SupervisorError
 from supervisor.runtime.conversation import Dialect, Listener
 from supervisor.runtime.http import HttpRun, Remote
 from supervisor.runtime.httpdoor import Patience, Site
 from supervisor.runtime.memory import Memory
+from supervisor.runtime.wire import NotSent
 from tests.runtime.support import PATIENCE, QUICK, Asked, bystander, until
 
 FAKE_HTTP = Path(__file__).parents[1] / "fake_servers" / "fake_http.py"
@@ -137,6 +139,21 @@ async def opened_at(site: Site | Served, **options: Any) -> AsyncGenerator[HttpS
     async with staged_at(site, **options) as stage:
         await stage.opened()
         yield stage
+
+
+def told(asked: Asked) -> str:
+    """The one thing that an asker heard, in words."""
+    (what,) = asked.told
+    match what:
+        case End(detail=detail):
+            return f"lost: {detail}"
+        case NotSent():
+            return f"not sent: {what}"
+        case SupervisorError(code=code):
+            return f"unusable: {code}"
+        case msgspec.Raw():
+            answer = msgspec.json.decode(what)
+            return f"refused: {answer['code']}" if "code" in answer else f"answered: {asked.text}"
 
 
 def sockets() -> int:

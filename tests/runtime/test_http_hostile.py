@@ -1,0 +1,59 @@
+"""HTTP servers that mean ill, or nothing at all: what they do to one request stays with that request."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.runtime.http_support import opened_at, serving, told
+from tests.runtime.support import until
+
+pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+
+@pytest.fixture
+def anyio_backend() -> tuple[str, dict[str, object]]:
+    return "asyncio", {"use_uvloop": True}
+
+
+# Sessions that are said to be lost.
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "400,payment booked, but the database session was closed",
+        "400,Invalid session",
+        "404,no such user",
+        "404,Session not found",
+    ],
+)
+async def test_a_call_that_was_answered_by_its_number_is_never_repeated(answer: str, tmp_path: Path) -> None:
+    with serving(tmp_path, "--era", "legacy", "--fault", f"after_the_fact:{answer}") as served:
+        async with opened_at(served) as stage:
+            asked = await stage.call("echo", text="hello")
+            await stage.call("echo", text="again")
+
+            assert told(asked) == "refused: -32050"
+            assert len(served.ran("echo")) == 2
+            assert len(served.heard("initialize")) == 1
+
+
+async def test_a_session_that_is_said_to_be_lost_by_number_is_renewed_for_the_next_call(
+    tmp_path: Path,
+) -> None:
+    with serving(tmp_path, "--era", "legacy", "--mute", "--fault", "forget:named", "--times", 1) as served:
+        async with opened_at(served) as stage:
+            assert told(await stage.call("echo", text="hello")) == "refused: -32001"
+
+            await until(lambda: len(served.heard("initialize")) == 2)
+
+            assert told(await stage.call("echo", text="again")) == "answered: again"
+
+
+@pytest.mark.parametrize("status", ["400", "404"])
+async def test_a_method_that_a_server_does_not_know_costs_no_session(status: str, tmp_path: Path) -> None:
+    with serving(tmp_path, "--era", "legacy", "--fault", f"rpc_error:{status},-32601") as served:
+        async with opened_at(served) as stage:
+            assert told(await stage.call("echo")) == "refused: -32601"
+
+            assert len(served.heard("initialize")) == 1
