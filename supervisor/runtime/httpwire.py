@@ -24,6 +24,7 @@ from supervisor.core.jsonrpc import Message, notification_line, read_fault, read
 from supervisor.core.letterhead import Letterhead
 from supervisor.core.phases import End
 from supervisor.errors import SupervisorError, TooLarge
+from supervisor.runtime.httpanswers import Answers
 from supervisor.runtime.httpdoor import CutOff, Door, Unreachable
 from supervisor.runtime.httpmail import Letter, Mail, NotResumed
 from supervisor.runtime.httpstatus import BareRefusal, Denied, Paused, Refusal, SessionGone
@@ -91,6 +92,7 @@ class HttpWire:
         self._tasks: TaskGroup | None = None
         self._under_way: dict[int, _Asked] = {}
         self._number = 0
+        self._answers = Answers(self._deliver)
         self._end: End | None = None
         self._taken = anyio.Event()
         self._greeted = anyio.Event()
@@ -145,10 +147,12 @@ class HttpWire:
             greeted = anyio.Event()
             if method == "notifications/initialized":
                 self._greeted = greeted
-            self._post_aside(notification_line(method, params), greeted)
+            if self._end is None and self._tasks is not None:
+                self._tasks.start_soon(self._deliver, notification_line(method, params), greeted)
 
     def answer(self, line: bytes) -> None:
-        self._post_aside(line, anyio.Event())
+        if self._end is None and self._mail is not None and self._tasks is not None:
+            self._answers.add(line, self._tasks)
 
     def has_left(self, number: int) -> bool:
         asked = self._under_way.get(number)
@@ -283,18 +287,16 @@ class HttpWire:
 
     # What goes beside the requests.
 
-    def _post_aside(self, line: bytes, delivered: anyio.Event) -> None:
+    async def _deliver(self, line: bytes, delivered: anyio.Event | None = None) -> None:
         """Post what has no answer; sets `delivered` when the server has it, or cannot have it."""
-        if self._end is None and self._mail is not None and self._tasks is not None:
-            self._tasks.start_soon(self._deliver, self._mail, line, delivered)
-
-    async def _deliver(self, mail: Mail, line: bytes, delivered: anyio.Event) -> None:
+        assert self._mail is not None
         try:
-            await mail.post_aside(line)
+            await self._mail.post_aside(line)
         except (NotSent, CutOff, Refusal) as exc:
             self._note(exc)
         finally:
-            delivered.set()
+            if delivered is not None:
+                delivered.set()
 
     # What is known, and what follows.
 

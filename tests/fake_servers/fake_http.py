@@ -51,6 +51,7 @@ class Server:
         self.options = options
         self.sessions, self.anonymous = {}, Session()
         self.unknown_session = "404"
+        self.deaf_to_answers = False
         self.extra = 0
         self.faults, self.tools = Faults(self), Tools()
         self.left = int(options["times"])
@@ -134,7 +135,9 @@ class Server:
             await request.say(message)
 
     async def post(self, request, message):
-        if "method" not in message:
+        if "method" not in message and self.deaf_to_answers:
+            await asyncio.sleep(LIFETIME)
+        elif "method" not in message:
             request.session.answers[message["id"]].set_result(message.get("error") or message.get("result"))
             await request.reply(202)
         elif "id" not in message:

@@ -130,6 +130,14 @@ class Faults:
     async def no_content(self, request, argument):
         await request.reply(202)
 
+    async def curious(self, request, argument):
+        """curious:COUNT; ask so many things, take in no answer, and then tell of a change."""
+        self.server.deaf_to_answers = True
+        for number in range(int(argument)):
+            await request.say({"jsonrpc": "2.0", "id": number, "method": "roots/list", "params": {}})
+        await request.say(note("tools/list_changed"))
+        await asyncio.sleep(FOREVER)
+
     async def forget(self, request, argument):
         """All sessions are forgotten just before this request arrives; forget:HOW, see `deny_session`."""
         self.server.sessions.clear()

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime.http_support import opened_at, serving, told
+from supervisor.runtime.httpanswers import AT_ONCE
+from supervisor.runtime.httpdoor import Patience
+from tests.runtime.http_support import opened_at, serving, sockets, told
 from tests.runtime.support import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -57,3 +59,28 @@ async def test_a_method_that_a_server_does_not_know_costs_no_session(status: str
             assert told(await stage.call("echo")) == "refused: -32601"
 
             assert len(served.heard("initialize")) == 1
+
+
+# Questions of the server's own.
+
+
+async def test_a_server_that_asks_without_end_gets_a_few_answers_at_a_time(tmp_path: Path) -> None:
+    fault = ("--fault", "curious:2000", "--at", "GET")
+    with serving(tmp_path, "--era", "legacy", *fault) as served:
+        async with opened_at(served, patience=Patience()) as stage:
+            before = sockets()
+
+            await until(lambda: len(stage.listings) >= 3 and len(served.heard("answer")) >= AT_ONCE)
+            assert told(await stage.call("echo", text="hello")) == "answered: hello"
+
+            assert len(served.heard("answer")) == AT_ONCE
+            assert sockets() <= before + AT_ONCE + 2
+
+
+async def test_many_questions_at_once_are_all_answered(tmp_path: Path) -> None:
+    with serving(tmp_path, "--era", "legacy") as served:
+        async with opened_at(served, patience=Patience()) as stage:
+            calls = [stage.ask("ask_back", method="ping")[1] for _ in range(3 * AT_ONCE)]
+            await until(lambda: all(asked.told for asked in calls))
+
+            assert {told(asked) for asked in calls} == {"answered: {}"}
