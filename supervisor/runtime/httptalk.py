@@ -20,7 +20,7 @@ from supervisor.logs import about
 from supervisor.runtime.conversation import Dialect, Listener, follow_changes
 from supervisor.runtime.httpdoor import CutOff
 from supervisor.runtime.httpstatus import Refusal
-from supervisor.runtime.httpwire import HttpWire
+from supervisor.runtime.httpwire import Garbled, HttpWire
 from supervisor.runtime.session import Session, SessionFailed, WireLost
 from supervisor.runtime.wire import NotSent
 
@@ -223,6 +223,10 @@ class HttpTalk:
             return None if exc.status < 500 and exc.status not in _TRY_LATER else _DELAY
         except CutOff:
             return 0.0
+        except Garbled as exc:
+            said = "%s: opening its stream again: %s"
+            logger.warning(said, self._server, exc, extra=about(self._server))
+            return _DELAY
         except NotSent as exc:
             return exc.retry_after or _DELAY
         retry = self.wire.retry

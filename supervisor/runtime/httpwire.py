@@ -40,6 +40,10 @@ _TAIL = 0.5
 """Seconds for a stream to end after its answer; one that is read to the end leaves its connection usable."""
 
 
+class Garbled(Exception):
+    """The server's own stream brought what cannot be taken."""
+
+
 class Owner(Protocol):
     """Whom a wire tells what it cannot decide."""
 
@@ -193,6 +197,7 @@ class HttpWire:
         Raises:
             Refusal: the server has no such stream.
             NotSent, CutOff: the stream could not be opened, or broke off.
+            Garbled: it cannot be followed any further.
         """
         mail, _ = self._open()
         session = self.head.session_id
@@ -203,6 +208,14 @@ class HttpWire:
         except NotSent as exc:
             self._note(exc)
             raise
+        except TooLong as exc:
+            raise Garbled(f"{exc} (maxLineBytes)") from exc
+        except (CutOff, Refusal):
+            raise
+        except Exception as exc:
+            # A stream must not take the run with it, whatever a server made of it.
+            logger.exception("a stream failed in a way nobody thought of")
+            raise Garbled(f"sent what cannot be understood ({type(exc).__name__})") from exc
 
     async def farewell(self) -> None:
         """End the session."""

@@ -6,7 +6,7 @@ import pytest
 
 from supervisor.runtime.httpanswers import AT_ONCE
 from supervisor.runtime.httpdoor import Patience
-from tests.runtime.http_support import opened_at, serving, sockets, told
+from tests.runtime.http_support import opened_at, serving, sockets, staged_at, told
 from tests.runtime.support import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -84,3 +84,30 @@ async def test_many_questions_at_once_are_all_answered(tmp_path: Path) -> None:
             await until(lambda: all(asked.told for asked in calls))
 
             assert {told(asked) for asked in calls} == {"answered: {}"}
+
+
+# The stream on which the server speaks.
+
+
+async def test_an_event_that_is_too_large_breaks_the_stream_and_not_the_run(tmp_path: Path) -> None:
+    fault = ("--fault", "huge_event:2000000", "--at", "GET", "--times", 1)
+    with serving(tmp_path, "--era", "legacy", *fault) as served:
+        async with opened_at(served) as stage:
+            await until(lambda: len(served.heard("GET")) == 2)
+
+            assert told(await stage.call("echo", text="hello")) == "answered: hello"
+            assert stage.end is None
+            assert stage.listings
+
+
+async def test_a_message_on_the_stream_that_we_stumble_over_costs_no_run(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    fault = ("--fault", "curious:1", "--at", "GET", "--times", 1)
+    with serving(tmp_path, "--era", "legacy", *fault) as served:
+        async with staged_at(served) as stage:
+            stage.run.talk.wire.answer = stage.listings.remove  # type: ignore[assignment]
+            await until(lambda: len(served.heard("GET")) == 2)
+
+            assert "in a way nobody thought of" in caplog.text
+            assert told(await stage.call("echo", text="hello")) == "answered: hello"
