@@ -27,6 +27,7 @@ from supervisor.errors import SupervisorError, TooLarge
 from supervisor.runtime.httpanswers import Answers
 from supervisor.runtime.httpdoor import CutOff, Door, Unreachable
 from supervisor.runtime.httpmail import Letter, Mail, NotResumed
+from supervisor.runtime.httprenewal import Renewal
 from supervisor.runtime.httpstatus import BareRefusal, Denied, Paused, Refusal, SessionGone
 from supervisor.runtime.wire import NotSent, Waiting, deliver
 
@@ -101,7 +102,7 @@ class HttpWire:
         self._taken = anyio.Event()
         self._greeted = anyio.Event()
         self._greeted.set()
-        self._renewing = anyio.Lock()
+        self._renewal = Renewal(self.head, owner.renew)
         self._paused_until = 0.0
         self.heard_at = 0.0
         """When the server last said anything, by the loop's clock."""
@@ -138,7 +139,7 @@ class HttpWire:
         self._number = number = self._number + 1
         letter = Letter(number, method, params, functools.partial(self._receive, number))
         self._under_way[number] = asked = _Asked(letter, waiting)
-        tasks.start_soon(self._carry, mail, asked)
+        tasks.start_soon(self._carry, mail, tasks, asked)
         return number
 
     def call(self, tool_json: bytes, arguments: msgspec.Raw, extra: bytes, waiting: Waiting) -> int:
@@ -199,12 +200,12 @@ class HttpWire:
             NotSent, CutOff: the stream could not be opened, or broke off.
             Garbled: it cannot be followed any further.
         """
-        mail, _ = self._open()
+        mail, tasks = self._open()
         session = self.head.session_id
         try:
             await mail.hear(functools.partial(self._receive, 0), on_open)
         except SessionGone:
-            await self._renewed(session)
+            await self._renewal.instead_of(session, tasks)
         except NotSent as exc:
             self._note(exc)
             raise
@@ -224,11 +225,11 @@ class HttpWire:
 
     # One request.
 
-    async def _carry(self, mail: Mail, asked: _Asked) -> None:
+    async def _carry(self, mail: Mail, tasks: TaskGroup, asked: _Asked) -> None:
         """See a request through to the one thing that its asker is told."""
         with asked.scope:
             try:
-                await self._see_through(mail, asked.letter)
+                await self._see_through(mail, tasks, asked.letter)
             except BareRefusal as exc:
                 self._cannot_use(asked, exc.problem)
             except Refusal as exc:
@@ -249,39 +250,34 @@ class HttpWire:
                 logger.exception("a request failed in a way nobody thought of")
                 self._break_off(asked, End(f"sent what cannot be understood ({type(exc).__name__})"))
 
-    async def _see_through(self, mail: Mail, letter: Letter) -> None:
+    async def _see_through(self, mail: Mail, tasks: TaskGroup, letter: Letter) -> None:
         if pause := self.pause:
             raise NotSent(f"asks to be let alone for {pause:.0f} s", pause)
         bound = None if letter.method in _UNBOUNDED else mail.patience.answer
         try:
             with anyio.fail_after(bound):
-                await self._post_in_session(mail, letter)
+                await self._post_in_session(mail, tasks, letter)
         except TimeoutError:
             raise CutOff(f"did not answer {letter.method} within {bound:g} s") from None
         if not letter.answered:
             raise CutOff("ended its answer without an answer in it")
 
-    async def _post_in_session(self, mail: Mail, letter: Letter) -> None:
+    async def _post_in_session(self, mail: Mail, tasks: TaskGroup, letter: Letter) -> None:
         """Post, and once more when the session was gone, for then nobody looked at the request."""
         if letter.method != "initialize":
+            await self._renewal.settled()
             await self._greeted.wait()
         session = self.head.session_id
         try:
             await mail.post(letter)
         except SessionGone:
             letter.sending.left = False
-            await self._renewed(session)
+            await self._renewal.instead_of(session, tasks)
             await self._greeted.wait()
             try:
                 await mail.post(letter)
             except SessionGone as exc:
                 raise NotSent("forgot the session, and the new one too") from exc
-
-    async def _renewed(self, session: str) -> None:
-        """Have another session than this one, which the server forgot."""
-        async with self._renewing:
-            if self.head.session_id == session:
-                await self._owner.renew()
 
     def _receive(self, number: int, line: bytes) -> None:
         """Take a message that came in answer to this request; an answer to another has no business there."""

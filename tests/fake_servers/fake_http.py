@@ -16,7 +16,7 @@ ends itself after an hour, so that a broken test leaves nothing behind for good.
 
 Tools: each is a method of `Tools` whose docstring says what it does.
 """
-# ruff: noqa: PTH100, PTH120, PTH123
+# ruff: noqa: PTH100, PTH110, PTH120, PTH123
 # pathlib imports much, and a fake must start fast.
 
 import asyncio
@@ -51,7 +51,7 @@ class Server:
         self.options = options
         self.sessions, self.anonymous = {}, Session()
         self.unknown_session = "404"
-        self.deaf_to_answers = False
+        self.deaf_to_answers, self.dawdles_for = False, ""
         self.extra = 0
         self.faults, self.tools = Faults(self), Tools()
         self.left = int(options["times"])
@@ -166,6 +166,8 @@ class Server:
         if self.options["era"] == "modern":
             await self.on_unknown(request, message)
             return
+        while self.dawdles_for and not os.path.exists(self.dawdles_for):  # noqa: ASYNC110, ASYNC240
+            await asyncio.sleep(0.01)
         headers = {}
         if not self.options["stateless"]:
             identity = f"session-{os.urandom(4).hex()}"

@@ -144,6 +144,11 @@ class Faults:
         self.server.unknown_session = argument or "404"
         await self.server.serve(request)
 
+    async def forget_and_dawdle(self, request, argument):
+        """forget_and_dawdle:FILE; as `forget`, and whoever comes back is greeted when that file is there."""
+        self.server.dawdles_for = argument
+        await self.forget(request, "404")
+
     async def forget_all(self, request, argument):
         """As `forget`, and whoever comes back is not greeted either."""
         self.server.options["era"] = "modern"

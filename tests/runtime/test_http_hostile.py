@@ -61,6 +61,28 @@ async def test_a_method_that_a_server_does_not_know_costs_no_session(status: str
             assert len(served.heard("initialize")) == 1
 
 
+async def test_a_session_is_renewed_to_the_end_though_the_call_that_met_its_loss_is_given_up(
+    tmp_path: Path,
+) -> None:
+    ready = tmp_path / "ready"
+    fault = ("--fault", f"forget_and_dawdle:{ready}", "--times", 1)
+    with serving(tmp_path, "--era", "legacy", "--mute", *fault) as served:
+        async with opened_at(served) as stage:
+            number, given_up = stage.ask("echo")
+            await until(lambda: len(served.heard("initialize")) == 2)
+            _, patient = stage.ask("echo", text="patient")
+
+            assert not stage.run.talk.wire.has_left(number)
+            stage.run.talk.wire.forget(number)
+            ready.touch()
+
+            await until(lambda: patient.told)
+            assert told(patient) == "answered: patient"
+            assert len(served.ran("echo")) == 1
+            assert len(served.heard("initialize")) == len(served.heard("notifications/initialized")) == 2
+            assert given_up.told == []
+
+
 # Questions of the server's own.
 
 
