@@ -100,11 +100,11 @@ class Mail:
             self._head.session_id, self.heard = session_id, EventParser(self._limit)
             self._hearing.cancel()
 
-    async def farewell(self) -> None:
-        """End the session, if the server lets us within the time we give it."""
-        if not self._head.session_id:
+    async def farewell(self, session_id: str) -> None:
+        """End a session, if the server lets us within the time we give it."""
+        if not session_id:
             return
-        headers = self._head.plain()
+        headers = self._head.plain() | {SESSION: session_id}
         with anyio.move_on_after(self.patience.farewell), contextlib.suppress(NotSent, CutOff):
             async with self._door.exchange("DELETE", headers, wait=None, idle=None) as reply:
                 logger.debug("the session was ended with %s", reply.line)

@@ -23,8 +23,13 @@ class _Try:
 class Renewal:
     """The renewals of one conversation's session, one at a time."""
 
-    def __init__(self, head: Letterhead, renew: Callable[[], Awaitable[None]]) -> None:
-        self._head, self._renew = head, renew
+    def __init__(
+        self,
+        head: Letterhead,
+        renew: Callable[[], Awaitable[None]],
+        farewell: Callable[[str], Awaitable[None]],
+    ) -> None:
+        self._head, self._renew, self._farewell = head, renew, farewell
         self._try: _Try | None = None
 
     async def settled(self) -> None:
@@ -40,13 +45,13 @@ class Renewal:
         """
         if self._try is None and self._head.session_id == lost:
             self._try = _Try()
-            tasks.start_soon(self._greet, self._try)
+            tasks.start_soon(self._greet, self._try, lost)
         if (attempt := self._try) is not None:
             await attempt.over.wait()
             if attempt.problem:
                 raise NotSent(attempt.problem)
 
-    async def _greet(self, attempt: _Try) -> None:
+    async def _greet(self, attempt: _Try, lost: str) -> None:
         try:
             await self._renew()
         except NotSent as exc:
@@ -54,3 +59,5 @@ class Renewal:
         finally:
             self._try = None
             attempt.over.set()
+        # It may still be known to the server, or to one of several; who gives a session up ends it.
+        await self._farewell(lost)

@@ -19,7 +19,7 @@ from supervisor.errors import METHOD_NOT_FOUND, SupervisorError
 from supervisor.logs import about
 from supervisor.runtime.conversation import Dialect, Listener, follow_changes
 from supervisor.runtime.httpdoor import CutOff
-from supervisor.runtime.httpstatus import Refusal
+from supervisor.runtime.httpstatus import Denied, Refusal, SessionGone
 from supervisor.runtime.httpwire import Garbled, HttpWire
 from supervisor.runtime.session import Session, SessionFailed, WireLost
 from supervisor.runtime.wire import NotSent
@@ -219,6 +219,8 @@ class HttpTalk:
             return None
         try:
             await self.wire.hear(self._on_listening)
+        except SessionGone:
+            return await self._confirm_the_loss()
         except Refusal as exc:
             return None if exc.status < 500 and exc.status not in _TRY_LATER else _DELAY
         except CutOff:
@@ -227,10 +229,23 @@ class HttpTalk:
             said = "%s: opening its stream again: %s"
             logger.warning(said, self._server, exc, extra=about(self._server))
             return _DELAY
+        except Denied:
+            return None
         except NotSent as exc:
             return exc.retry_after or _DELAY
         retry = self.wire.retry
         return _DELAY if retry is None else min(retry, _LONGEST_DELAY)
+
+    async def _confirm_the_loss(self) -> float | None:
+        """See whether the session is gone, or only has no stream: 404 is what many servers say to any GET.
+
+        A request that meets the loss renews the session. Says when to listen again, as `_hear` does.
+        """
+        before = self.wire.head.session_id
+        question = await self._ask("ping", self.session.stamped({}))
+        if self.wire.head.session_id != before:
+            return 0.0
+        return None if question.outcome in ("answered", "refused") else _DELAY
 
     async def _subscribe(self) -> float | None:
         if not eras.announces_tool_changes(self.session.greeting):

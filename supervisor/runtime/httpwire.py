@@ -102,7 +102,7 @@ class HttpWire:
         self._taken = anyio.Event()
         self._greeted = anyio.Event()
         self._greeted.set()
-        self._renewal = Renewal(self.head, owner.renew)
+        self._renewal = Renewal(self.head, owner.renew, self._end_session)
         self._paused_until = 0.0
         self.heard_at = 0.0
         """When the server last said anything, by the loop's clock."""
@@ -196,23 +196,20 @@ class HttpWire:
         """Listen to what a server of the handshake era says of its own accord; returns when that has ended.
 
         Raises:
-            Refusal: the server has no such stream.
+            Refusal: the server has no such stream, or says that it has forgotten the session.
             NotSent, CutOff: the stream could not be opened, or broke off.
             Garbled: it cannot be followed any further.
         """
-        mail, tasks = self._open()
-        session = self.head.session_id
+        mail, _ = self._open()
         try:
             await mail.hear(functools.partial(self._receive, 0), on_open)
-        except SessionGone:
-            await self._renewal.instead_of(session, tasks)
-        except NotSent as exc:
+        except Unreachable as exc:
             self._note(exc)
             raise
         except TooLong as exc:
             raise Garbled(f"{exc} (maxLineBytes)") from exc
-        except (CutOff, Refusal):
-            raise
+        except (NotSent, CutOff, Refusal):
+            raise  # and says nothing of the requests: many servers and gateways let a stream pass less easily
         except Exception as exc:
             # A stream must not take the run with it, whatever a server made of it.
             logger.exception("a stream failed in a way nobody thought of")
@@ -220,8 +217,11 @@ class HttpWire:
 
     async def farewell(self) -> None:
         """End the session."""
+        await self._end_session(self.head.session_id)
+
+    async def _end_session(self, session: str) -> None:
         if self._mail is not None:
-            await self._mail.farewell()
+            await self._mail.farewell(session)
 
     # One request.
 
@@ -347,7 +347,7 @@ class HttpWire:
             # We put arguments into headers by a schema that is no longer true.
             self._owner.receive(Message(method="notifications/tools/list_changed"))
 
-    def _note(self, failed: BaseException | None) -> None:
+    def _note(self, failed: Exception) -> None:
         """Draw the conclusions that a failure asks for beside its own request."""
         match failed:
             case Unreachable():
@@ -356,8 +356,8 @@ class HttpWire:
                 self._owner.fail(End(str(failed), hopeless=True))
             case Paused():
                 self._paused_until = anyio.current_time() + failed.seconds
-            case NotResumed():
-                self._note(failed.__cause__)
+            case NotResumed(__cause__=Unreachable() as cause):
+                self._note(cause)
             case _:
                 logger.debug("nothing follows from: %s", failed)
 

@@ -163,6 +163,13 @@ class Faults:
             os._exit(1)
         raise Gone
 
+    async def denied(self, request, argument):
+        """The stream ends early, and whoever wants to resume it meets this `status`."""
+        self.server.options |= {"fault": f"status:{argument}", "at": "GET"}
+        self.server.left = 1000
+        await request.say(note("message"), id="e1", retry=0)
+        raise Gone
+
     async def resumable(self, request, argument):
         """The stream ends early but can be resumed by GET; resumable:MILLISECONDS to wait."""
         request.session.kept = json.loads(request.body)

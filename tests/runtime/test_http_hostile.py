@@ -133,3 +133,50 @@ async def test_a_message_on_the_stream_that_we_stumble_over_costs_no_run(
 
             assert "in a way nobody thought of" in caplog.text
             assert told(await stage.call("echo", text="hello")) == "answered: hello"
+
+
+@pytest.mark.parametrize("status", ["401", "403", "429,retry-after=30"])
+async def test_a_server_that_denies_its_stream_alone_is_talked_with_all_the_same(
+    status: str, tmp_path: Path
+) -> None:
+    fault = ("--fault", f"status:{status}", "--at", "GET")
+    with serving(tmp_path, "--era", "legacy", *fault) as served:
+        async with opened_at(served) as stage:
+            await until(lambda: served.heard("GET"))
+
+            for text in ("one", "two"):
+                assert told(await stage.call("echo", text=text)) == f"answered: {text}"
+            assert len(served.heard("GET")) == 1
+            assert stage.end is None
+
+
+async def test_a_stream_that_is_not_found_costs_no_session_that_posts_still_find(tmp_path: Path) -> None:
+    with serving(tmp_path, "--era", "legacy", "--fault", "status:404", "--at", "GET") as served:
+        async with opened_at(served) as stage:
+            await until(lambda: served.heard("ping"))
+            assert told(await stage.call("echo", text="hello")) == "answered: hello"
+
+            assert len(served.heard("GET")) == 1
+            assert len(served.heard("initialize")) == 1
+
+
+async def test_a_session_that_is_given_up_is_ended(tmp_path: Path) -> None:
+    fault = ("--fault", "status:404", "--at", "tools/call", "--times", 1)
+    with serving(tmp_path, "--era", "legacy", "--mute", *fault) as served:
+        async with opened_at(served) as stage:
+            given_up = stage.run.talk.wire.head.session_id
+            assert told(await stage.call("echo", text="hello")) == "answered: hello"
+
+            (farewell,) = await until(lambda: served.heard("DELETE"))
+            assert farewell["mcp-session-id"] == given_up
+
+
+@pytest.mark.parametrize("status", ["401", "429,retry-after=30"])
+async def test_an_answer_that_may_not_be_resumed_is_lost_and_costs_nobody_else(
+    status: str, tmp_path: Path
+) -> None:
+    with serving(tmp_path, "--era", "legacy", "--fault", f"denied:{status}", "--times", 1) as served:
+        async with opened_at(served) as stage:
+            assert told(await stage.call("echo")).startswith("lost: broke its answer off and does not resume")
+            assert told(await stage.call("echo", text="again")) == "answered: again"
+            assert stage.end is None
