@@ -23,13 +23,18 @@ class Gunzip:
     def __init__(self) -> None:
         self._inflate = zlib.decompressobj(_GZIP)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the stream is over, so that nothing more can come of it."""
+        return self._inflate.eof
+
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """What `chunk` unfolds to, in pieces of at most `PIECE` bytes.
+        """What `chunk` unfolds to, in pieces of at most `PIECE` bytes; what follows the end is left alone.
 
         Raises:
             NotGzip: the stream is damaged.
         """
-        while chunk:
+        while chunk and not self.ended:
             try:
                 piece = self._inflate.decompress(chunk, PIECE)
             except zlib.error as exc:
@@ -41,5 +46,5 @@ class Gunzip:
 
     def _rest(self) -> Iterator[bytes]:
         """What the decoder still holds although it has taken in everything."""
-        while piece := self._inflate.decompress(b"", PIECE):
+        while not self.ended and (piece := self._inflate.decompress(b"", PIECE)):
             yield piece

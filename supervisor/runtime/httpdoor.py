@@ -13,6 +13,7 @@ import ssl
 from collections.abc import AsyncGenerator, Generator, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import anyio
@@ -113,6 +114,8 @@ class Reply:
                 else:
                     for piece in gunzip.feed(chunk):
                         yield piece
+                    if gunzip.ended:
+                        return
 
     async def body(self, limit: int | None = None) -> bytes:
         """The whole body.
@@ -267,7 +270,9 @@ def _client(site: Site) -> "httpx2.AsyncClient":
         # They would log addresses and headers, which may hold secrets.
         logging.getLogger(chatty).setLevel(logging.WARNING)
     limits = httpx2.Limits(max_connections=None, max_keepalive_connections=_KEPT_OPEN)
-    client = httpx2.AsyncClient(verify=context, limits=limits)
+    # A server could have us keep and send back as many cookies as it likes; MCP needs none.
+    no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
+    client = httpx2.AsyncClient(verify=context, limits=limits, cookies=no_cookies)
     client.headers = httpx2.Headers({"user-agent": _AGENT, "accept-encoding": "gzip"})
     return client
 

@@ -1,6 +1,7 @@
 """What was packed comes out as it was, in pieces that fit."""
 
 import gzip
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -34,6 +35,20 @@ def test_everything_comes_out_as_soon_as_it_can() -> None:
 
 def test_what_follows_the_end_is_left_alone() -> None:
     assert list(Gunzip().feed(gzip.compress(b"a") + b"more")) == [b"a"]
+
+
+def test_what_follows_the_end_is_not_kept() -> None:
+    gunzip = Gunzip()
+    list(gunzip.feed(gzip.compress(b"a")))
+    tail = bytes(1024 * 1024)
+
+    tracemalloc.start()
+    assert [list(gunzip.feed(tail)) for _ in range(8)] == [[]] * 8
+    held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert gunzip.ended
+    assert held < len(tail)
 
 
 def test_what_is_not_packed_is_refused() -> None:

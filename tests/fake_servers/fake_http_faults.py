@@ -114,6 +114,29 @@ class Faults:
         body = gzip.compress(text.encode())
         await request.reply(200, body, content_type="application/json", content_encoding=argument)
 
+    async def packed_tail(self, request, argument):
+        """The answer, packed, and then zeroes for ever."""
+        number = json.loads(request.body)["id"]
+        result = {"content": [{"type": "text", "text": "ok"}]}
+        request.writer.write(
+            b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n"
+            b"content-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n"
+        )
+        text = json.dumps({"jsonrpc": "2.0", "id": number, "result": result})
+        await request.chunk(gzip.compress(text.encode()))
+        while True:
+            await request.chunk(bytes(65536))
+
+    async def cookies(self, request, argument):
+        """cookies:COUNT, of 1 KB each, with the answer."""
+        jar = b"".join(b"set-cookie: c%d=%s\r\n" % (i, b"x" * 1000) for i in range(int(argument)))
+        number = json.loads(request.body)["id"]
+        result = {"content": [{"type": "text", "text": request.headers.get("cookie", "none")[:20]}]}
+        body = json.dumps({"jsonrpc": "2.0", "id": number, "result": result}).encode()
+        head = b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n" + jar
+        request.writer.write(head + b"content-length: %d\r\n\r\n" % len(body) + body)
+        await request.writer.drain()
+
     async def damaged(self, request, argument):
         await request.reply(200, b"no gzip", content_type="application/json", content_encoding="gzip")
 

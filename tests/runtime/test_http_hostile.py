@@ -180,3 +180,22 @@ async def test_an_answer_that_may_not_be_resumed_is_lost_and_costs_nobody_else(
             assert told(await stage.call("echo")).startswith("lost: broke its answer off and does not resume")
             assert told(await stage.call("echo", text="again")) == "answered: again"
             assert stage.end is None
+
+
+# What a server would have us keep.
+
+
+async def test_what_follows_a_packed_answer_is_not_waited_for(tmp_path: Path) -> None:
+    with serving(tmp_path, "--fault", "packed_tail", "--times", 1) as served:
+        async with opened_at(served) as stage:
+            assert told(await stage.call("echo")) == "answered: ok"
+
+            assert told(await stage.call("echo", text="again")) == "answered: again"
+
+
+async def test_no_cookie_is_kept(tmp_path: Path) -> None:
+    with serving(tmp_path, "--fault", "cookies:10") as served:
+        async with opened_at(served) as stage:
+            await stage.call("echo")
+
+            assert told(await stage.call("echo")) == "answered: none"
