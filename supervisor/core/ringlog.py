@@ -7,6 +7,7 @@ never blocks and never grows: a line that does not end is cut, a flood pushes it
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, cast
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +109,15 @@ class Redactor:
         for secret in self._secrets:
             text = text.replace(secret, "***")
         return text
+
+
+def redacted(value: Any, redact: Callable[[str], str]) -> Any:
+    """A JSON value with every string in it redacted, keys included."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, list):
+        return [redacted(item, redact) for item in value]  # pyright: ignore[reportUnknownVariableType]
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {redact(key): redacted(item, redact) for key, item in items}
+    return value

@@ -56,6 +56,8 @@ class Listener:
     on_progress: Callable[[msgspec.Raw], None]
     vigil: Vigil = field(default_factory=Vigil)
     """How closely the server is watched."""
+    redact: Callable[[str], str] = str
+    """Takes the server's secrets out of what it says, before anybody reads it."""
 
 
 class Conversation:
@@ -147,7 +149,7 @@ class Conversation:
 
     async def follow_changes(self) -> None:
         """List anew whenever the server says so, until it is gone."""
-        await follow_changes(self._server, self.session, self._listener.on_tools)
+        await follow_changes(self._server, self.session, self._listener.on_tools, self._listener.redact)
 
     def mark(self, what: str) -> None:
         self.timeline.append((what, time.time()))
@@ -184,7 +186,10 @@ class Conversation:
 
 
 async def follow_changes(
-    server: str, session: Session, on_tools: Callable[[list[msgspec.Raw]], Awaitable[None]]
+    server: str,
+    session: Session,
+    on_tools: Callable[[list[msgspec.Raw]], Awaitable[None]],
+    redact: Callable[[str], str],
 ) -> None:
     """List anew whenever the server says that its tools changed, one listing at a time, until it is gone."""
     while True:
@@ -195,7 +200,8 @@ async def follow_changes(
         except WireLost:
             return
         except SessionFailed as exc:
-            logger.warning("%s: keeping its old tool list: %s", server, exc, extra=about(server))
+            said = "%s: keeping its old tool list: %s"
+            logger.warning(said, server, redact(str(exc)), extra=about(server))
         except TimeoutError:
             said = "%s: keeping its old tool list: a new one did not come in time"
             logger.warning(said, server, extra=about(server))

@@ -109,7 +109,7 @@ class HttpTalk:
     async def stay(self) -> None:
         """Listen to the server and look after it, until cancelled."""
         async with anyio.create_task_group() as tg:
-            tg.start_soon(follow_changes, self._server, self.session, self._on_tools)
+            tg.start_soon(follow_changes, self._server, self.session, self._on_tools, self._listener.redact)
             tg.start_soon(self._keep_listening)
             tg.start_soon(self._look_after_it)
 
@@ -190,7 +190,8 @@ class HttpTalk:
                 tool = msgspec.json.decode(definition, type=_Tool)
                 marks[tool.name] = routing.marks(tool.input_schema)
             except routing.BadMark as exc:
-                logger.warning("%s: leaving out a tool: %s", self._server, exc, extra=about(self._server))
+                why = self._listener.redact(str(exc))
+                logger.warning("%s: leaving out a tool: %s", self._server, why, extra=about(self._server))
                 continue
             except msgspec.DecodeError:
                 pass  # whoever reads the whole definition says what is wrong with it

@@ -30,7 +30,7 @@ from supervisor.core.phases import (
     Unavailable,
     Wanted,
 )
-from supervisor.core.ringlog import Line, Redactor, RingLog
+from supervisor.core.ringlog import Line, Redactor, RingLog, redacted
 from supervisor.core.servers import BadServer, Endpoint, Launch, ServerSpec, child_environment
 from supervisor.core.spec import Entry, StdioEntry
 from supervisor.core.view import ExitView, ServerDetail, ServerView, phase_word, state_word
@@ -231,7 +231,7 @@ class Member:
 
     @property
     def _listener(self) -> Listener:
-        return Listener(self._on_tools, self.desk.progressed, self._vigil)
+        return Listener(self._on_tools, self.desk.progressed, self._vigil, self.redact)
 
     def _transitioned(self, transition: Transition) -> None:
         self._expected = False
@@ -363,7 +363,7 @@ class Member:
             environment=()
             if launch is None
             else tuple(sorted(child_environment(launch, self._shared.environ))),
-            server_info={} if talk is None else talk.session.greeting.server_info,
+            server_info={} if talk is None else redacted(talk.session.greeting.server_info, self.redact),
             noise=0 if talk is None else talk.noise,
             timeline=() if talk is None else tuple(talk.timeline),
             ends=tuple(self.ends),

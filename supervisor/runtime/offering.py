@@ -64,7 +64,7 @@ class Offering:
         self.shelf = self._as_wanted(shelf)
         for each in self.shelf.bad:
             name, tool = self._spec.name, each.name or f"tool {each.position}"
-            logger.warning("%s: %s (%s)", name, each.reason, tool, extra=about(name))
+            logger.warning("%s: %s", name, self._redact(f"{each.reason} ({tool})"), extra=about(name))
         self._keep()
 
     def retune(self, spec: ServerSpec) -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.ringlog import Line, Redactor, RingLog
+from supervisor.core.ringlog import Line, Redactor, RingLog, redacted
 
 
 def texts(ring: RingLog, count: int = 1000) -> list[str]:
@@ -183,3 +183,12 @@ def test_of_a_flood_only_the_end_is_kept_and_the_rest_is_said_to_be_left_out(
 
     assert ring.total_bytes == 4 + len(chunk)
     assert [line.text for line in ring.tail(9)] == kept
+
+
+def test_every_string_in_a_value_is_redacted_and_nothing_else_changes() -> None:
+    redact = Redactor(frozenset({"s3cret"}))
+
+    assert redacted({"a s3cret": ["s3cret", 1, None, {"b": 2.5}], "c": True}, redact) == {
+        "a ***": ["***", 1, None, {"b": 2.5}],
+        "c": True,
+    }

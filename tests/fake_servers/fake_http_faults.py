@@ -32,6 +32,20 @@ class Faults:
         error = {"code": int(code), "message": "so it is"}
         await request.reply_json(int(status), {"jsonrpc": "2.0", "id": None, "error": error})
 
+    async def reflect(self, request, argument):
+        """reflect:HEADER; who we are is what we were sent, and only the first list of tools is given."""
+        message, sent = json.loads(request.body or "{}"), request.headers.get(argument, "")
+        method, number = message.get("method"), message.get("id")
+        if method == "server/discover":
+            info = {"name": "fake", "sent": [{sent: sent}]}
+            offered = {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {"listChanged": True}}}
+            await request.answer(number, result={**offered, "serverInfo": info})
+        elif method == "tools/list" and self.server.extra:
+            error = {"code": -32603, "message": f"who is {sent}?"}
+            await request.reply_json(500, {"jsonrpc": "2.0", "id": number, "error": error})
+        else:
+            await self.server.serve(request)
+
     async def after_the_fact(self, request, argument):
         """after_the_fact:STATUS,WORDS; the call is executed, and then answered with an error under its id."""
         status, _, words = argument.partition(",")

@@ -74,6 +74,22 @@ async def test_what_was_inserted_into_an_address_or_a_header_is_never_seen(build
         assert SECRET not in repr(fleet.member("remote").detail(tools=0))
 
 
+async def test_a_secret_that_the_server_sends_back_is_seen_neither_in_its_status_nor_in_the_log(
+    build: Build, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(tmp_path, "--fault", "reflect:x-key", "--at", "any") as served:
+        async with build.up({"remote": remote(served, headers={"X-Key": "${KEY}"})}) as fleet:
+            info = fleet.member("remote").detail(tools=0).server_info
+            await until(lambda: served.heard("subscriptions/listen"))
+            await Asked(fleet, "remote_change").end()
+
+            await until(lambda: "keeping its old tool list" in caplog.text)
+
+            assert info == {"name": "fake", "sent": [{"***": "***"}]}
+            assert "who is ***?" in caplog.text
+            assert SECRET not in caplog.text
+
+
 async def test_a_server_that_dies_is_gone_within_a_second_and_returns_by_itself(
     build: Build, tmp_path: Path
 ) -> None:
