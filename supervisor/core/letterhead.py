@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from supervisor.core import eras, routing
+from supervisor.errors import InvalidParams, Outcome
 
 SESSION = "mcp-session-id"
 VERSION = "mcp-protocol-version"
@@ -43,7 +44,11 @@ class Letterhead:
         return self._written(self._version())
 
     def request(self, method: str, params: bytes) -> dict[str, str]:
-        """For a request."""
+        """For a request.
+
+        Raises:
+            InvalidParams: what the schema of a tool wants in a header cannot be read.
+        """
         match method:
             case "initialize":
                 return dict(_FORMS)
@@ -68,5 +73,14 @@ class Letterhead:
         if name := named.name or named.uri:
             headers[routing.NAME] = routing.header_value(name)
         if method == "tools/call" and (marked := self.marks.get(named.name)):
-            headers |= routing.param_headers(marked, msgspec.json.decode(named.arguments))
+            headers |= routing.param_headers(marked, _read(named.arguments))
         return headers
+
+
+def _read(arguments: msgspec.Raw) -> object:
+    try:
+        return msgspec.json.decode(arguments)
+    except msgspec.DecodeError as exc:
+        # Nobody else looks into them, so a number that no machine holds gets as far as here.
+        sentence = f"its arguments cannot be put into headers, as its schema asks: {exc}"
+        raise InvalidParams(sentence, outcome=Outcome.REJECTED) from exc

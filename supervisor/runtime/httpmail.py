@@ -64,6 +64,7 @@ class Mail:
 
         Raises:
             NotSent, CutOff, Refusal, TooLong: there is no answer but this.
+            InvalidParams: it cannot be written, and was not sent.
         """
         events = EventParser(self._limit)
         try:

@@ -23,7 +23,7 @@ from supervisor.core.framing import TooLong
 from supervisor.core.jsonrpc import Message, notification_line, read_fault, read_message
 from supervisor.core.letterhead import Letterhead
 from supervisor.core.phases import End
-from supervisor.errors import SupervisorError, TooLarge
+from supervisor.errors import InvalidParams, SupervisorError, TooLarge
 from supervisor.runtime.httpanswers import Answers
 from supervisor.runtime.httpdoor import CutOff, Door, Unreachable
 from supervisor.runtime.httpmail import Letter, Mail, NotResumed
@@ -237,6 +237,8 @@ class HttpWire:
                 if exc.session_doubtful:
                     self._owner.doubt()
                 self._finish(asked, operator.methodcaller("refused", exc.error))
+            except InvalidParams as exc:
+                self._cannot_use(asked, exc)
             except TooLong as exc:
                 self._cannot_use(asked, TooLarge(f"{exc} (maxLineBytes)"))
             except NotSent as exc:

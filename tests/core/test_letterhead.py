@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from supervisor.core.eras import MODERN
 from supervisor.core.letterhead import Letterhead
 from supervisor.core.routing import BadMark, header_value, marks, param_headers
+from supervisor.errors import InvalidParams, Outcome
 
 HANDSHAKE = "2025-11-25"
 FORMS = {"accept": "application/json, text/event-stream", "content-type": "application/json"}
@@ -57,6 +58,17 @@ def test_a_modern_call_of_an_unmarked_tool_names_it_and_no_more() -> None:
 
     assert headers["mcp-name"] == "=?base64?Y2Fmw6k=?="
     assert not [name for name in headers if name.startswith("mcp-param-")]
+
+
+@pytest.mark.parametrize("number", [b"1e400", b"9" * 5000])
+def test_arguments_that_cannot_be_read_are_refused_before_anything_is_sent(number: bytes) -> None:
+    letterhead = head(MODERN)
+    letterhead.marks = {"find": {("region",): "mcp-param-region"}}
+
+    with pytest.raises(InvalidParams, match="cannot be put into headers") as refused:
+        letterhead.request("tools/call", b'{"name":"find","arguments":{"region":%s}}' % number)
+
+    assert refused.value.data["outcome"] == Outcome.REJECTED
 
 
 def test_what_has_an_address_is_named_by_it() -> None:

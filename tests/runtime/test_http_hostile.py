@@ -2,12 +2,14 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from supervisor.errors import InvalidParams, Outcome
 from supervisor.runtime.httpanswers import AT_ONCE
 from supervisor.runtime.httpdoor import Patience
 from tests.runtime.http_support import opened_at, serving, sockets, staged_at, told
-from tests.runtime.support import until
+from tests.runtime.support import Asked, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -199,3 +201,19 @@ async def test_no_cookie_is_kept(tmp_path: Path) -> None:
             await stage.call("echo")
 
             assert told(await stage.call("echo")) == "answered: none"
+
+
+async def test_a_call_whose_arguments_fit_into_no_header_is_rejected_and_not_sent(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with serving(tmp_path, "--era", "modern") as served:
+        async with opened_at(served) as stage:
+            asked = Asked()
+            stage.run.talk.wire.call(b'"echo"', msgspec.Raw(b'{"region":1e400}'), b"", asked)
+            await until(lambda: asked.told)
+
+            (problem,) = asked.told
+            assert isinstance(problem, InvalidParams)
+            assert problem.data["outcome"] == Outcome.REJECTED
+            assert served.heard("tools/call") == []
+            assert "Traceback" not in caplog.text
