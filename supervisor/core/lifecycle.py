@@ -162,11 +162,11 @@ def _on_wanted(state: ServerState) -> Step:
     match state.phase:
         case Idle():
             return _begin(state, "a call wants it")
-        case Backoff():
+        case Backoff(asked=False):
             return _begin(state, "a call wants it, backoff cut short")
         case Stopping(cause=StopCause.IDLE) | Killing(cause=StopCause.IDLE):
             return _again(state, "a call wants it")
-        case Stopped() | Starting() | Ready() | Stopping() | Killing() | Unavailable():
+        case Stopped() | Starting() | Ready() | Stopping() | Killing() | Backoff() | Unavailable():
             return Step(state)
     assert_never(state.phase)
 
@@ -302,6 +302,7 @@ def _fail(
             full = f"{end.detail}; {reason}" if reason else end.detail
             return Step(replace(state, phase=Unavailable(full)), reason=full)
         case Retry(delay=delay, reason=reason):
-            phase = Backoff(deadline=now + delay)
+            asked = end.retry_after is not None and end.retry_after > delay
+            phase = Backoff(deadline=now + max(delay, end.retry_after or 0.0), asked=asked)
             return Step(replace(state, phase=phase), reason=f"{end.detail}; {reason}")
     assert_never(decision)

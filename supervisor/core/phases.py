@@ -68,6 +68,8 @@ class Killing(msgspec.Struct, frozen=True):
 
 class Backoff(msgspec.Struct, frozen=True):
     deadline: float
+    asked: bool = False
+    """The server itself asked to be let alone for so long, so no call cuts it short."""
 
 
 class Unavailable(msgspec.Struct, frozen=True):
@@ -161,6 +163,8 @@ class End(msgspec.Struct, frozen=True):
     signal: int | None = None
     hopeless: bool = False
     """Trying again cannot help, as with a command that does not exist."""
+    retry_after: float | None = None
+    """Seconds for which the server asked to be let alone."""
 
 
 class Ended(msgspec.Struct, frozen=True):

@@ -88,7 +88,7 @@ class HttpRun:
         try:
             await self.talk.open(probe=probe)
         except (WireLost, SessionFailed) as exc:
-            self.talk.fail(End(str(exc)))
+            self.talk.fail(End(str(exc), retry_after=self.talk.wire.asked_pause))
             return
         if self.talk.session.probe_ignored:
             self._memory.remember_no_probe(fingerprint)

@@ -17,7 +17,7 @@ from supervisor.errors import METHOD_NOT_FOUND, BadAnswer, InvalidRequest, Outco
 from supervisor.runtime.httpdoor import CutOff, Reply
 from supervisor.runtime.wire import NotSent
 
-_LONGEST_PAUSE = 300.0
+_LONGEST_PAUSE = 3600.0
 _SHOWN = 64 * 1024
 """Bytes of an error's body that are looked at."""
 _CALL = "tools/call"

@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 _NOISE_SHOWN = 10
 _LONGEST_PAUSE = 20.0
-"""Seconds that a start waits for a server which asks to be let alone."""
+"""Seconds that a start waits for a server which asks to be let alone; for more, another run is better."""
 _DELAY = 0.5
 _LONGEST_DELAY = 30.0
 _LASTING = 10.0
@@ -102,9 +102,9 @@ class HttpTalk:
                 return await self._open(probe=probe)
             except WireLost:
                 pause = self.wire.pause
-                await anyio.sleep(min(pause, _LONGEST_PAUSE))
                 if not 0 < pause <= _LONGEST_PAUSE:
                     raise
+                await anyio.sleep(pause)
 
     async def stay(self) -> None:
         """Listen to the server and look after it, until cancelled."""

@@ -37,6 +37,8 @@ _HEADER_MISMATCH = -32020
 _NEGOTIATION = ("server/discover", "initialize")
 _UNBOUNDED = ("tools/call", "subscriptions/listen")
 """These last as long as they last: a call has a deadline of its own, and a subscription is meant to stay."""
+_LONGEST_PAUSE = 300.0
+"""Seconds; the one call that was refused may have asked for much, but the others must not wait as long."""
 _TAIL = 0.5
 """Seconds for a stream to end after its answer; one that is read to the end leaves its connection usable."""
 
@@ -103,7 +105,7 @@ class HttpWire:
         self._greeted = anyio.Event()
         self._greeted.set()
         self._renewal = Renewal(self.head, owner.renew, self._end_session)
-        self._paused_until = 0.0
+        self._paused_until = self._asked_until = 0.0
         self.heard_at = 0.0
         """When the server last said anything, by the loop's clock."""
 
@@ -124,8 +126,14 @@ class HttpWire:
 
     @property
     def pause(self) -> float:
-        """Seconds for which the server asks to be let alone."""
+        """Seconds for which no request is made, because the server asks to be let alone."""
         return round(max(self._paused_until - anyio.current_time(), 0.0), 3)
+
+    @property
+    def asked_pause(self) -> float | None:
+        """Seconds for which the server asked to be let alone, however long; None when it did not."""
+        seconds = self._asked_until - anyio.current_time()
+        return seconds if seconds > 0 else None
 
     @property
     def retry(self) -> float | None:
@@ -357,7 +365,9 @@ class HttpWire:
             case Denied():
                 self._owner.fail(End(str(failed), hopeless=True))
             case Paused():
-                self._paused_until = anyio.current_time() + failed.seconds
+                now = anyio.current_time()
+                self._asked_until = now + failed.seconds
+                self._paused_until = now + min(failed.seconds, _LONGEST_PAUSE)
             case NotResumed(__cause__=Unreachable() as cause):
                 self._note(cause)
             case _:

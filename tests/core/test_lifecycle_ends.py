@@ -11,9 +11,11 @@ from supervisor.core.phases import (
     Idle,
     Phase,
     Ready,
+    Step,
     StopCause,
     Stopped,
     Unavailable,
+    Wanted,
 )
 from tests.core.lifecycle_support import (
     ALWAYS,
@@ -152,3 +154,20 @@ def test_a_server_that_keeps_failing_is_given_up_with_its_last_reason() -> None:
 
     reason = "exited with code 1; crash loop: 5 failures in 300 s"
     check(got, Unavailable(reason), (), reason)
+
+
+@pytest.mark.parametrize(
+    ("asked", "phase"), [(60.0, Backoff(NOW + 60.0, asked=True)), (0.1, Backoff(NOW + 0.5))]
+)
+def test_a_server_that_asks_to_be_let_alone_is_let_alone_for_at_least_as_long(
+    asked: float, phase: Phase
+) -> None:
+    end = End("asks to be let alone", retry_after=asked)
+
+    assert turn(STARTING, Ended(3, end), ON_FAILURE).state.phase == phase
+
+
+def test_a_call_does_not_cut_short_what_the_server_asked_for() -> None:
+    alone = Backoff(NOW + 60.0, asked=True)
+
+    assert turn(alone, Wanted(), ON_FAILURE) == Step(at(alone))

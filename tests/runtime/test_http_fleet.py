@@ -145,6 +145,23 @@ async def test_a_server_that_asks_for_a_pause_says_when_to_come_back(build: Buil
             assert fleet.member("remote").ready
 
 
+async def test_a_server_that_asks_for_a_long_pause_at_its_start_is_let_alone_for_as_long(
+    build: Build, tmp_path: Path
+) -> None:
+    with serving(tmp_path, "--fault", "status:429,retry-after=1200", "--at", "any") as served:
+        async with build.up({"remote": remote(served)}) as fleet:
+            await reach(fleet, "remote", Backoff)
+            member = fleet.member("remote")
+            member.wake()
+            await anyio.wait_all_tasks_blocked()
+
+            retry_after = member.account(Outcome.NOT_SENT)["retryAfter"]
+            assert isinstance(retry_after, float)
+            assert retry_after > 600
+            assert "asks to be let alone for 1200 s" in member.reason
+            assert len(served.log) == 1
+
+
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_a_hundred_calls_across_a_death_and_a_return_each_end_once_and_truly(
     era: str, build: Build, tmp_path: Path
