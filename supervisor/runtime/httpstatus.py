@@ -15,7 +15,7 @@ from supervisor.core.framing import TooLong
 from supervisor.core.jsonrpc import NO_RAW, read_fault, read_message
 from supervisor.errors import METHOD_NOT_FOUND, BadAnswer, InvalidRequest, Outcome, SupervisorError
 from supervisor.runtime.httpdoor import CutOff, Reply
-from supervisor.runtime.wire import NotSent
+from supervisor.runtime.wire import NotSent, is_text, one_line
 
 _LONGEST_PAUSE = 3600.0
 _SHOWN = 64 * 1024
@@ -92,7 +92,7 @@ async def failure(
     ):
         pause = 1.0 if pause is None else pause
         return Paused(f"answered {reply.line} and asks to be let alone for {pause:.0f} s", pause)
-    body = await _body(reply)
+    body = one_line(await _body(reply))
     error = _Error.within(body, number)
     gone = in_session and error.tells_of_a_lost_session(reply.status)
     if gone and not (error.ours and method == _CALL):
@@ -120,7 +120,7 @@ class _Error:
     @classmethod
     def within(cls, body: bytes, number: int | None) -> "_Error":
         message = read_message(body)
-        if message is None or not bytes(message.error).startswith(b"{"):
+        if message is None or not bytes(message.error).startswith(b"{") or not is_text(body):
             return cls(NO_RAW, 0, body, ours=False, nobody=True)
         ours = number is not None and message.id in (number, str(number))
         fault = read_fault(message.error)

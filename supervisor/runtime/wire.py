@@ -281,7 +281,7 @@ class PipeWire:
 
 def deliver(line: bytes, message: Message, waiting: Waiting) -> None:
     """Hand an answer, which came in this line, to whoever waits for it."""
-    if not line.isascii() and not _is_text(line):
+    if not line.isascii() and not is_text(line):
         waiting.unusable(BadAnswer(_NOT_UTF8))
     elif message.result:
         waiting.answered(message.result)
@@ -306,7 +306,7 @@ def one_line(text: bytes) -> bytes:
     return text.translate(_LINE_BREAKS) if b"\n" in text or b"\r" in text else text
 
 
-def _is_text(line: bytes) -> bool:
+def is_text(line: bytes) -> bool:
     """Whether a line may be passed on; payloads are not looked into, so nobody else would notice."""
     try:
         line.decode()

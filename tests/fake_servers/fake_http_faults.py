@@ -46,6 +46,11 @@ class Faults:
         else:
             await self.server.serve(request)
 
+    async def broken_error(self, request, argument):
+        """An error under the id of the call, with a byte in it that is no text."""
+        body = b'{"jsonrpc":"2.0","id":%d,"error":{"code":-1,"data":"\xff"}}' % json.loads(request.body)["id"]
+        await request.reply(400, body, content_type="application/json")
+
     async def after_the_fact(self, request, argument):
         """after_the_fact:STATUS,WORDS; the call is executed, and then answered with an error under its id."""
         status, _, words = argument.partition(",")

@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import cast
 
 import anyio
 import msgspec
@@ -42,6 +43,7 @@ async def test_a_call_that_was_answered_by_its_number_is_never_repeated(answer: 
             await stage.call("echo", text="again")
 
             assert told(asked) == "refused: -32050"
+            assert b"\n" not in bytes(cast("msgspec.Raw", asked.told[0]))
             assert len(served.ran("echo")) == 2
             assert len(served.heard("initialize")) == 1
 

@@ -98,6 +98,7 @@ MEETS = [
     pytest.param("status:503", "lost: was cut off by HTTP 503 Service Unavailable", id="no service"),
     pytest.param("huge_error:400", "unusable: -32600", id="an error with a huge page"),
     pytest.param("rpc_error:400,-32602", "refused: -32602", id="a refusal of the server's own"),
+    pytest.param("broken_error", "unusable: -32600", id="a refusal that is no text"),
     pytest.param("rpc_error:400,-32020", "refused: -32020", id="headers by an old schema"),
     pytest.param("huge_event:2000000", "unusable: -32009", id="H11 a huge event"),
     pytest.param("huge_body:2000000", "unusable: -32009", id="a huge body"),
