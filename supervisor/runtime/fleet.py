@@ -1,12 +1,12 @@
-"""All servers: their tasks, their commands, and the way from a tool's name to its server.
+"""All servers: their tasks and their commands.
 
 The fleet starts and stops its members in parallel and owns their tasks. What a member does next is its
-actor's; which members there should be is `reload`'s.
+actor's; which members there should be is `reload`'s; the way of a call is `switchboard`'s.
 """
 
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -14,10 +14,9 @@ import anyio
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
-from supervisor.core.agents import Agent, selection
-from supervisor.core.catalog import Catalog, Generations, Route, Shelf
+from supervisor.core.agents import Agent
+from supervisor.core.catalog import Catalog, Generations, Shelf
 from supervisor.core.counters import Counters
-from supervisor.core.naming import beginning
 from supervisor.core.phases import (
     Backoff,
     Idle,
@@ -33,14 +32,15 @@ from supervisor.core.phases import (
 )
 from supervisor.core.servers import BadServer, Loaded, ServerSpec
 from supervisor.core.view import ServerDetail, ServerView, phase_word, shown
-from supervisor.errors import Outcome, RefusedByPolicy, ServerUnavailable, UnknownServer, UnknownTool
+from supervisor.errors import Outcome, ServerUnavailable, UnknownServer
 from supervisor.runtime.actor import Transition
 from supervisor.runtime.bus import Bus, LogEvent, TransitionEvent
-from supervisor.runtime.calls import Call, CallRequest, Deadlines, Reply
+from supervisor.runtime.calls import Deadlines
 from supervisor.runtime.chronicle import log_transition
 from supervisor.runtime.listing import Listing
 from supervisor.runtime.member import Member, Shared
 from supervisor.runtime.stdio import Host
+from supervisor.runtime.switchboard import Switchboard
 
 
 class FleetView(Struct, frozen=True):
@@ -62,7 +62,6 @@ class Fleet:
         self.behind: Callable[[str], str | None] = lambda _: None
         """Why a server does not run as its entry says now; None when it does."""
         self.counters = Counters()
-        self.agents: Mapping[str, Agent] = loaded.agents
         self.members: dict[str, Member] = {}
         self.listing = Listing(
             self._shelves,
@@ -70,6 +69,10 @@ class Fleet:
             separator=settings.tool_separator,
             policy=settings.policy,
         )
+        self._switchboard = Switchboard(self.members, self.listing, loaded.agents)
+        self.selection = self._switchboard.selection
+        self.route = self._switchboard.route
+        self.call = self._switchboard.call
         self._shared = Shared(
             host=host,
             environ=environ,
@@ -78,7 +81,7 @@ class Fleet:
             tools_changed=self._tools_changed,
             arranging=self.listing.arranging,
             log_line=self._log_line,
-            resolve=self._resolve,
+            resolve=self._switchboard.resolve,
             counters=self.counters,
             max_line_bytes=settings.max_line_bytes,
             max_result_bytes=settings.max_result_bytes,
@@ -204,6 +207,15 @@ class Fleet:
     # Looking.
 
     @property
+    def agents(self) -> Mapping[str, Agent]:
+        """Who may see and call which tools."""
+        return self._switchboard.agents
+
+    @agents.setter
+    def agents(self, agents: Mapping[str, Agent]) -> None:
+        self._switchboard.agents = agents
+
+    @property
     def generations(self) -> Generations:
         return self.listing.generations
 
@@ -255,107 +267,6 @@ class Fleet:
         hidden = tuple(shown(entry) for entry in self.catalog.left_out if entry.server == name)
         return member.detail(hidden, **self._standing(name))
 
-    # Calling.
-
-    def selection(self, agent: str | None, tools: tuple[str, ...] | None) -> Callable[[str], bool] | None:
-        """Which public names whoever asks may see and call; None for all.
-
-        Raises:
-            InvalidParams: there is no such agent.
-        """
-        return None if agent is None and tools is None else selection(self.agents, agent, tools)
-
-    def route(self, name: str) -> Route:
-        """Where a call of that public name goes.
-
-        Raises:
-            UnknownTool: no server has, or had, such a tool.
-            RefusedByPolicy: there is one, and it may not be called.
-            ServerUnavailable: there was one, and its server cannot answer now.
-        """
-        route = self.listing.find(name)
-        if route is not None:
-            return route
-        hidden = self.listing.why_not(name)
-        if hidden is not None:
-            sentence = f"cannot call {name}: {hidden.reason}"
-            raise RefusedByPolicy(sentence, server=hidden.server, outcome=Outcome.REJECTED)
-        former = self.listing.former(name)
-        if former is None:
-            sentence = f"cannot find tool {name!r}; see mcp-supervisor tools"
-            raise UnknownTool(sentence, outcome=Outcome.REJECTED)
-        if not self.members[former.server].may_return:
-            raise self.members[former.server].unavailable()
-        return former
-
-    def call(self, request: CallRequest, reply: Reply, client: Hashable) -> Call:
-        """Hand a tool call to its server's desk; `reply` hears how it ends.
-
-        Raises:
-            SupervisorError: it was not sent, and why.
-        """
-        if request.agent is not None or request.tools is not None:
-            self._check_selection(request)
-        route = self.listing.current.get(request.name)
-        if route is None or (route.approval == "confirm" and not request.approved):
-            route = self._way(request)
-        member = self.members[route.server]
-        call = Call(member.desk, request, reply, client, route.tool_json)
-        if not member.desk.submit(call):
-            member.wake()
-        return call
-
-    def _way(self, request: CallRequest) -> Route:
-        """Where a call may go; without a tool while its server has yet to list it."""
-        try:
-            route = self.route(request.name)
-        except UnknownTool:
-            member = self._might_list(request.name)
-            if member is None:
-                raise
-            return Route(member.name, "", b"", "auto")
-        _check_approval(request, route)
-        return route
-
-    def _check_selection(self, request: CallRequest) -> None:
-        allowed = self.selection(request.agent, request.tools)
-        if allowed is not None and not allowed(request.name):
-            sentence = f"cannot call {request.name}: it is not among the tools of this agent"
-            raise RefusedByPolicy(sentence, outcome=Outcome.REJECTED)
-
-    def _might_list(self, name: str) -> Member | None:
-        """The server that is still coming up for the first time and may have that tool."""
-        for member in self.members.values():
-            stem = beginning(member.prefix, self.listing.separator)
-            if member.shelf is None and member.may_return and name.startswith(stem):
-                return member
-        return None
-
-    def _resolve(self, call: Call) -> bytes | None:
-        """The tool of a call that came before it was listed; None when the call waits elsewhere from now on.
-
-        Its name does not tell whose it is before somebody lists it: `a_b_c` may be of `a` or of `a_b`.
-        """
-        try:
-            route = self.route(call.request.name)
-        except UnknownTool:
-            other = self._might_list(call.request.name)
-            if other is None or other.name == call.server:
-                raise
-            other.desk.adopt([call])
-            return None
-        _check_approval(call.request, route)
-        if route.server != call.server:
-            self.members[route.server].desk.adopt([call])
-            return None
-        return route.tool_json
-
-    def _place(self, member: Member) -> None:
-        """Give calls to a server that has just listed their tool, when they wait for another to do so."""
-        for other in self.members.values():
-            if other is not member and other.shelf is None and other.desk.queued:
-                other.desk.hand_over(lambda call: self.listing.find(call.request.name) is not None)
-
     # What members report.
 
     def _shelves(self) -> Iterable[Shelf]:
@@ -368,7 +279,7 @@ class Fleet:
 
     def _tools_changed(self, member: Member, cause: str) -> None:
         self.listing.changed(f"{member.name}: {cause}")
-        self._place(member)
+        self._switchboard.place(member)
 
     def _log_line(self, member: Member, at: float, text: str) -> None:
         if self._bus.heard:
@@ -405,9 +316,3 @@ async def _came_up(member: Member) -> None:
             f"cannot bring up server {member.name}: {member.reason}; see mcp-supervisor why {member.name}",
             **member.account(Outcome.NOT_SENT),
         )
-
-
-def _check_approval(request: CallRequest, route: Route) -> None:
-    if route.approval == "confirm" and not request.approved:
-        sentence = f"cannot call {request.name} without approval; ask the user, then send approved: true"
-        raise RefusedByPolicy(sentence, server=route.server, outcome=Outcome.REJECTED)
