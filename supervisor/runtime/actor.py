@@ -103,7 +103,11 @@ class ServerActor:
 
     async def reach(self, *phases: type[Phase]) -> ServerState:
         """Wait until the server is in one of `phases`, and stays there long enough to be seen."""
-        while not isinstance(self.state.phase, phases):
+        return await self.until(lambda state: isinstance(state.phase, phases))
+
+    async def until(self, reached: Callable[[ServerState], bool]) -> ServerState:
+        """Wait until phase and goal are as wanted, and stay so long enough to be seen."""
+        while not reached(self.state):
             await self._changed.wait()
         return self.state
 
@@ -149,7 +153,7 @@ class ServerActor:
         except Exception:
             # One server's bug is not another's: its deadlines still pass, so it is killed or tried again.
             logger.exception("%s: cannot carry out what follows %s", self.name, event, extra=about(self.name))
-        if type(before.phase) is not type(result.state.phase):
+        if type(before.phase) is not type(result.state.phase) or before.goal is not result.state.goal:
             self._changed.set()
             self._changed = anyio.Event()
 

@@ -19,10 +19,12 @@ from supervisor.core.catalog import Catalog, Generations, Shelf
 from supervisor.core.counters import Counters
 from supervisor.core.phases import (
     Backoff,
+    Goal,
     Idle,
     KillRequested,
     Ready,
     RestartRequested,
+    ServerState,
     Starting,
     StartRequested,
     Stopped,
@@ -32,7 +34,7 @@ from supervisor.core.phases import (
 )
 from supervisor.core.servers import BadServer, Loaded, ServerSpec
 from supervisor.core.view import ServerDetail, ServerView, phase_word, shown
-from supervisor.errors import Outcome, ServerUnavailable, UnknownServer
+from supervisor.errors import Cancelled, Outcome, ServerUnavailable, UnknownServer
 from supervisor.runtime.actor import Transition
 from supervisor.runtime.bus import Bus, LogEvent, TransitionEvent
 from supervisor.runtime.calls import Deadlines
@@ -58,6 +60,8 @@ class Fleet:
         self._bus = bus
         self._deadlines = Deadlines()
         self._tasks: TaskGroup | None = None
+        self._stopping = False
+        """Nothing is started any more."""
         self.retiring: set[Member] = set()
         self.behind: Callable[[str], str | None] = lambda _: None
         """Why a server does not run as its entry says now; None when it does."""
@@ -136,8 +140,8 @@ class Fleet:
             self.begin(member)
 
     def begin(self, member: Member) -> None:
-        """Ask a server to come up, if it is enabled."""
-        if member.enabled:
+        """Ask a server to come up, if it is enabled and nothing stops all of them."""
+        if member.enabled and not self._stopping:
             self._awaited.add(member.name)
             member.actor.post(StartRequested())
             if member.shelf is None:
@@ -145,8 +149,11 @@ class Fleet:
                 member.actor.post(Wanted())
 
     async def stop(self) -> None:
-        """Stop every server, in parallel, and wait until all are gone."""
+        """Stop every server for good, in parallel, and wait until all are gone."""
+        self._stopping = True
         members = self._everyone()
+        for member in members:
+            member.refuse_calls("the daemon is stopping")
         for member in members:
             await member.actor.tell(StopRequested())
         for member in members:
@@ -168,9 +175,9 @@ class Fleet:
 
         Raises:
             UnknownServer: there is none of that name.
-            ServerUnavailable: it did not come up, or is disabled.
+            ServerUnavailable: it did not come up, is disabled, or the whole fleet stops.
         """
-        member = self._startable(name)
+        member = self._enabled(name)
         await member.actor.tell(StartRequested())
         if member.shelf is None:
             await member.actor.tell(Wanted())  # a lazy one whose tools nobody knows
@@ -179,7 +186,7 @@ class Fleet:
 
     async def restart_server(self, name: str, *, wait: bool = True) -> None:
         """Stop a server and start it again; raises as `start_server`."""
-        member = self._startable(name)
+        member = self._enabled(name)
         await member.actor.tell(RestartRequested())
         if wait:
             await _came_up(member)
@@ -189,15 +196,31 @@ class Fleet:
 
         Raises:
             UnknownServer: there is none of that name.
+            Cancelled: somebody started it again before it had stopped.
         """
         member = self.member(name)
         member.halted = True
         await member.actor.tell(StopRequested("stopped by an operator"))
         if wait:
-            await member.actor.reach(Stopped)
+            state = await member.actor.until(lambda state: state.goal is Goal.UP or _is_stopped(state))
+            if not _is_stopped(state):
+                raise Cancelled(f"cannot stop server {name}: somebody has started it again", server=name)
 
-    def _startable(self, name: str) -> Member:
+    def startable(self, name: str) -> Member:
+        """The server of that name, while servers may still be started.
+
+        Raises:
+            UnknownServer: there is none of that name.
+            ServerUnavailable: the whole fleet stops.
+        """
         member = self.member(name)
+        if self._stopping:
+            sentence = f"cannot start server {name}: the daemon is stopping"
+            raise ServerUnavailable(sentence, server=name, phase=phase_word(member.actor.state.phase))
+        return member
+
+    def _enabled(self, name: str) -> Member:
+        member = self.startable(name)
         if not member.enabled:
             sentence = f"cannot start server {name}: it is disabled; use mcp-supervisor enable {name}"
             raise ServerUnavailable(sentence, server=name, phase="stopped")
@@ -307,6 +330,10 @@ class Fleet:
         tally, run = self.counters.server(member.name), (id(member), member.actor.state.run)
         tally.noise.read(run, member.noise)
         tally.stderr_bytes.read(id(member), member.log.total_bytes)
+
+
+def _is_stopped(state: ServerState) -> bool:
+    return isinstance(state.phase, Stopped)
 
 
 async def _came_up(member: Member) -> None:

@@ -288,6 +288,11 @@ class Member:
         self.halted, self.reason = True, reason
         self.actor.post(StopRequested())
 
+    def refuse_calls(self, why: str) -> None:
+        """Take no more calls, and end those that wait; it is going to be asked to stop."""
+        sentence = f"cannot call server {self.name}: {why}"
+        self.desk.close(lambda: ServerUnavailable(sentence, **self.account(Outcome.NOT_SENT)))
+
     async def drain(self) -> None:
         """Take no more calls, and wait until those under way have ended, each by its own deadline."""
         self.desk.close(self.unavailable)

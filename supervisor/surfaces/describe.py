@@ -52,7 +52,7 @@ _OURS = {
     errors.ServerUnavailable: "The server cannot answer now; nothing was sent to it.",
     errors.ServerDied: "The server ended before it answered; whether the tool ran is not known.",
     errors.TimedOut: "The time is over: the call was not sent in time, or not answered in time.",
-    errors.Cancelled: "The client cancelled the call, or left.",
+    errors.Cancelled: "The client cancelled the call, or left; or the server it stops was started again.",
     errors.Busy: "Too many clients, calls, requests that wait or subscriptions, or a full queue; try later.",
     errors.RefusedByPolicy: "The tool may not be called: by policy, for this agent, or without approval.",
     errors.TooLarge: "The request is longer than allowed; the daemon hangs up after this.",

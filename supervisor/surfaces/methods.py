@@ -122,8 +122,8 @@ METHODS: Mapping[str, Method] = {
         params=CommandParams,
         result=ServerView,
         handler=server_methods.stop,
-        summary="Stops a server; answers when all its processes are gone.",
-        errors=(UnknownServer,),
+        summary="Stops a server; answers when all its processes are gone, or somebody starts it again.",
+        errors=(UnknownServer, Cancelled),
         example={"server": "demo", "wait": False},
     ),
     "servers/restart": Method(

@@ -112,9 +112,10 @@ async def disable(service: Service, params: OverrideParams, _caller: Caller) -> 
 async def _override(service: Service, params: OverrideParams, *, enabled: bool) -> ServerView:
     """Remember the operator's wish over what the file says, or forget it; then apply it as a reload would."""
     fleet = service.fleet
-    forget = params.reset and params.server in service.memory.overrides
-    if not forget:
-        fleet.member(params.server)
+    # Refused as a whole while everything stops: a wish that would be remembered and not done is half done.
+    find = fleet.startable if enabled else fleet.member
+    if not (params.reset and params.server in service.memory.overrides):
+        find(params.server)
     # Refused now while the files cannot be used, rather than done on the day when they can.
     await service.reloader.reload(dry_run=True)
     entry = service.loaded.servers.get(params.server)

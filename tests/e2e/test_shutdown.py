@@ -51,6 +51,20 @@ def test_a_second_signal_ends_it_at_once(stubborn: Daemon, second: signal.Signal
     assert stubborn.pids() == set()
 
 
+@pytest.mark.parametrize("wish", ["start", "restart", "enable"])
+def test_a_client_cannot_hold_it_up(launcher: Launcher, wish: str) -> None:
+    daemon = launcher.start({"one": fake(*STUBBORN, stopGrace=2)})
+    client = daemon.connect()
+    daemon.signal(signal.SIGTERM)
+    until(lambda: "stopping 1 servers" in daemon.said())
+
+    error = client.error(f"servers/{wish}", server="one", wait=False)
+
+    assert error["message"] == "cannot start server one: the daemon is stopping"
+    assert daemon.wait() == 0
+    assert daemon.pids() == set()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_either_signal_stops_it(launcher: Launcher, number: signal.Signals) -> None:
     daemon = launcher.start({"one": fake()})

@@ -1,0 +1,96 @@
+"""Wishes that contradict each other: the last one counts, and whoever waits for another is told."""
+
+import os
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from supervisor.core.phases import Goal, Idle, Ready, Stopped, Stopping
+from supervisor.errors import Cancelled, ServerUnavailable
+from supervisor.runtime import proctable
+from supervisor.runtime.fleet import Fleet
+from tests.runtime.fleet_support import Asked, Build, entry, reach
+from tests.runtime.support import LOOPS, PATIENCE
+
+pytestmark = [pytest.mark.usefixtures("nothing_left"), LOOPS]
+
+LONG = 8.0
+STUBBORN = ("--ignore-sigterm", "--ignore-eof")
+
+
+@asynccontextmanager
+async def stopping(fleet: Fleet) -> AsyncGenerator[None]:
+    """The fleet is about to stop, and a server takes its time."""
+    with anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(fleet.stop)
+            await fleet.members["fake"].actor.reach(Stopping)
+            try:
+                yield
+            finally:
+                fleet.kill()
+    assert proctable.descendants(os.getpid()) == []
+
+
+async def test_nothing_is_started_in_a_fleet_that_stops(build: Build) -> None:
+    servers = {"fake": entry(*STUBBORN, stopGrace=LONG), "other": entry()}
+    async with build.up(servers) as fleet, stopping(fleet):
+        await reach(fleet, "other", Stopped)
+        for name in servers:
+            with pytest.raises(
+                ServerUnavailable, match=f"cannot start server {name}: the daemon is stopping"
+            ):
+                await fleet.start_server(name)
+            with pytest.raises(
+                ServerUnavailable, match=f"cannot start server {name}: the daemon is stopping"
+            ):
+                await fleet.restart_server(name, wait=False)
+        fleet.begin(fleet.members["other"])
+
+        assert fleet.members["fake"].actor.state.goal is Goal.DOWN
+        await anyio.wait_all_tasks_blocked()
+        assert isinstance(fleet.members["other"].actor.state.phase, Stopped)
+
+
+async def test_a_call_wakes_nobody_in_a_fleet_that_stops(build: Build) -> None:
+    servers = {"fake": entry(*STUBBORN, stopGrace=LONG), "lazy": entry(idleTimeout=0.05)}
+    fleet = build(servers)
+    async with fleet.running():
+        fleet.start()
+        await reach(fleet, "fake", Ready)
+        await reach(fleet, "lazy", Idle)
+        async with stopping(fleet):
+            for name in ("fake_echo", "lazy_echo"):
+                with pytest.raises(ServerUnavailable, match=r"stopping|stop requested"):
+                    Asked(fleet, name)
+
+
+async def test_a_stop_ends_when_somebody_else_starts_the_server_meanwhile(build: Build) -> None:
+    async with build.up({"fake": entry(*STUBBORN, stopGrace=LONG)}) as fleet:
+        actor = fleet.members["fake"].actor
+
+        async def start() -> None:
+            await actor.reach(Stopping)
+            await fleet.start_server("fake", wait=False)
+
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(start)
+                try:
+                    with pytest.raises(
+                        Cancelled, match="cannot stop server fake: somebody has started it again"
+                    ):
+                        await fleet.stop_server("fake")
+                finally:
+                    fleet.kill()
+
+
+async def test_a_stop_that_is_done_before_the_next_start_is_a_stop(build: Build) -> None:
+    async with build.up() as fleet:
+        with anyio.fail_after(PATIENCE):
+            await fleet.stop_server("fake")
+            await fleet.start_server("fake")
+
+        assert isinstance(fleet.members["fake"].actor.state.phase, Ready)
