@@ -18,6 +18,10 @@ and a fact of a past run is dropped in one place. A run is over only when its re
 gone (`Ended`): the group empty, the child reaped, the session closed. So two runs never overlap.
 A run may wait for its turn before it begins (`Launched`); only then does its time to start run.
 
+A call that finds a server in backoff has it tried soon, but not more often than `RestartPolicy.pace` says.
+What fails before the schedule's own next try (`ServerState.due`) was such a try and does not count: however
+many calls come, a crash loop is called one when it would have been without them, and not before.
+
 A phase carries its own deadline; there are no timers to cancel, hence none to go stale. The actor
 sleeps until `state.deadline` and then reports `DeadlinePassed`.
 
@@ -91,7 +95,7 @@ def _on_command(state: ServerState, command: Command, policy: Policy, now: float
         case RestartRequested():
             return _on_restart(state, policy, now)
         case Wanted():
-            return _on_wanted(state)
+            return _on_wanted(state, now)
     assert_never(command)
 
 
@@ -114,11 +118,11 @@ def _on_start(state: ServerState, policy: Policy) -> Step:
     state = replace(state, goal=Goal.UP)
     match state.phase:
         case Stopped() | Unavailable() if policy.lazy:
-            return Step(replace(state, phase=Idle(), failures=()), reason="waits for a first call")
+            return Step(replace(_forgiven(state), phase=Idle()), reason="waits for a first call")
         case Stopped() | Idle() | Backoff() | Unavailable():
-            return _begin(replace(state, failures=()), "start requested")
+            return _begin(_forgiven(state), "start requested")
         case Stopping() | Killing():
-            return _again(replace(state, failures=()), "start requested during the stop")
+            return _again(_forgiven(state), "start requested during the stop")
         case Starting() | Ready():
             return Step(state)
     assert_never(state.phase)
@@ -147,7 +151,7 @@ def _on_kill(state: ServerState, policy: Policy, now: float) -> Step:
 
 
 def _on_restart(state: ServerState, policy: Policy, now: float) -> Step:
-    state = replace(state, goal=Goal.UP, failures=())
+    state = replace(_forgiven(state), goal=Goal.UP)
     match state.phase:
         case Starting() | Ready():
             return _close(state, policy, now, StopCause.RESTART, "restart requested")
@@ -158,12 +162,15 @@ def _on_restart(state: ServerState, policy: Policy, now: float) -> Step:
     assert_never(state.phase)
 
 
-def _on_wanted(state: ServerState) -> Step:
+def _on_wanted(state: ServerState, now: float) -> Step:
     match state.phase:
         case Idle():
             return _begin(state, "a call wants it")
-        case Backoff(asked=False):
+        case Backoff(asked=False, soonest=soonest) if soonest <= now:
             return _begin(state, "a call wants it, backoff cut short")
+        case Backoff(asked=False, deadline=deadline, soonest=soonest):
+            sooner = replace(state.phase, deadline=min(deadline, soonest))
+            return Step(replace(state, phase=sooner), reason="a call wants it soon")
         case Stopping(cause=StopCause.IDLE) | Killing(cause=StopCause.IDLE):
             return _again(state, "a call wants it")
         case Stopped() | Starting() | Ready() | Stopping() | Killing() | Backoff() | Unavailable():
@@ -260,6 +267,10 @@ def _why_stopped(phase: Phase, end: End) -> str:
             return end.detail
 
 
+def _forgiven(state: ServerState) -> ServerState:
+    return replace(state, failures=(), due=0.0)
+
+
 def _begin(state: ServerState, reason: str) -> Step:
     run = state.run + 1
     return Step(replace(state, phase=Starting(), run=run), (Open(run),), reason)
@@ -292,17 +303,22 @@ def _fail(
     """Decide what follows an unplanned end; `served` is how long the run was ready, if it ever was."""
     if end.hopeless:
         return Step(replace(state, phase=Unavailable(end.detail)), reason=end.detail)
-    proven = served is not None and served >= policy.restart.healthy_after
-    before = () if proven else recent(state.failures, now=now, window=policy.restart.window)
-    state = replace(state, failures=(*before, now))
-    clean = served is not None and end.code == 0
-    decision = decide(policy.restart, state.failures, clean=clean, now=now, jitter=jitter)
+    restart = policy.restart
+    if served is not None and served >= restart.healthy_after:
+        state = _forgiven(state)
+    early = now < state.due
+    kept = recent(state.failures, now=now, window=restart.window)
+    state = replace(state, failures=kept if early else (*kept, now))
+    clean, due = served is not None and end.code == 0, state.due if early else None
+    decision = decide(restart, state.failures, clean=clean, now=now, jitter=jitter, due=due)
     match decision:
         case GiveUp(reason=reason):
             full = f"{end.detail}; {reason}" if reason else end.detail
             return Step(replace(state, phase=Unavailable(full)), reason=full)
         case Retry(delay=delay, reason=reason):
-            asked = end.retry_after is not None and end.retry_after > delay
-            phase = Backoff(deadline=now + max(delay, end.retry_after or 0.0), asked=asked)
-            return Step(replace(state, phase=phase), reason=f"{end.detail}; {reason}")
+            due = now + delay if due is None else due
+            soonest = now + max(restart.pace - (served or 0.0), 0.0)
+            deadline, wish = max(due, soonest), now + (end.retry_after or 0.0)
+            phase = Backoff(max(deadline, wish), soonest, asked=wish > deadline)
+            return Step(replace(state, phase=phase, due=due), reason=f"{end.detail}; {reason}")
     assert_never(decision)

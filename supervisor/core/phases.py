@@ -68,6 +68,8 @@ class Killing(msgspec.Struct, frozen=True):
 
 class Backoff(msgspec.Struct, frozen=True):
     deadline: float
+    soonest: float = 0.0
+    """When a call may have it tried again, at the earliest."""
     asked: bool = False
     """The server itself asked to be let alone for so long, so no call cuts it short."""
 
@@ -86,6 +88,9 @@ class ServerState(msgspec.Struct, frozen=True):
     phase: Phase = Stopped()
     run: int = 0
     failures: tuple[float, ...] = ()
+    """Ends that count."""
+    due: float = 0.0
+    """When the schedule has its next try. What a call wakes sooner and fails before that does not count."""
 
     @property
     def deadline(self) -> float | None:

@@ -11,6 +11,10 @@ import msgspec
 Mode = Literal["never", "on-failure", "always"]
 
 
+SOON = 0.5
+"""Seconds that a call need not wait longer for a new try, however long the delay of the schedule is."""
+
+
 class RestartPolicy(msgspec.Struct, frozen=True):
     mode: Mode = "never"
     delay: float = 0.5
@@ -21,6 +25,11 @@ class RestartPolicy(msgspec.Struct, frozen=True):
     window: float = 300.0
     healthy_after: float = 60.0
     """A server that was ready for this long has proven itself: what failed before no longer counts."""
+
+    @property
+    def pace(self) -> float:
+        """Seconds between the end of a run and a new try that a call asks for, at least."""
+        return min(self.delay, SOON)
 
 
 class Retry(msgspec.Struct, frozen=True):
@@ -42,9 +51,18 @@ def recent(failures: tuple[float, ...], *, now: float, window: float) -> tuple[f
 
 
 def decide(
-    policy: RestartPolicy, failures: tuple[float, ...], *, clean: bool, now: float, jitter: float
+    policy: RestartPolicy,
+    failures: tuple[float, ...],
+    *,
+    clean: bool,
+    now: float,
+    jitter: float,
+    due: float | None = None,
 ) -> Decision:
-    """What to do after the latest unplanned end, whose time is already in `failures`.
+    """What to do after the latest unplanned end, whose time is already in `failures` if it counts.
+
+    One that came before `due`, the schedule's next try, does not: calls that wake a server neither use up its
+    budget nor lengthen its delay.
 
     `clean` tells that a ready server left by itself with exit code 0. `jitter` is a number in [0, 1); it
     lengthens the delay by up to a tenth, so that servers which fell together do not rise together.
@@ -56,5 +74,8 @@ def decide(
     count = len(recent(failures, now=now, window=policy.window))
     if count >= policy.max_failures:
         return GiveUp(f"crash loop: {count} failures in {policy.window:g} s")
-    delay = min(policy.delay * 2.0 ** min(count - 1, 64), policy.max_delay) * (1 + jitter / 10)
+    if due is None:
+        delay = min(policy.delay * 2.0 ** min(count - 1, 64), policy.max_delay) * (1 + jitter / 10)
+    else:
+        delay = due - now
     return Retry(delay, f"to be tried again, failure {count} of at most {policy.max_failures}")

@@ -24,7 +24,6 @@ from supervisor.core.phases import (
     Phase,
     Ready,
     Retuned,
-    Starting,
     Stopping,
     StopRequested,
     Unavailable,
@@ -245,7 +244,7 @@ class Member:
         if self._offering.moved(transition.before.phase, transition.after.phase):
             self._shared.tools_changed(self, phase_word(transition.after.phase))
         self._shared.publish(self, replace(transition, reason=reason + self._next_try()))
-        self._serve_calls(transition.after.phase, transition.before.phase)
+        self._serve_calls(transition.after.phase)
 
     def _next_try(self) -> str:
         """When it is tried again, for the news of this moment; in a reason that is kept it would go stale."""
@@ -316,14 +315,14 @@ class Member:
         if not self.ready:
             self.actor.post(Wanted())
 
-    def _serve_calls(self, phase: Phase, before: Phase) -> None:
+    def _serve_calls(self, phase: Phase) -> None:
         """Tell the desk what the server's new phase means for calls."""
         if isinstance(phase, Ready) and self._run is not None:
             self.desk.open(self._run.talk.session)
         elif self.may_return:
             self.desk.park()
-            # Whoever waits wakes it once; when it could not be started for them, they wait with it.
-            if isinstance(phase, Backoff) and not isinstance(before, Starting) and self.desk.queued:
+            # As long as somebody waits it is tried soon, however often it could not be started for them.
+            if isinstance(phase, Backoff) and self.desk.queued:
                 self.actor.post(Wanted())
         else:
             self.desk.close(self.unavailable)

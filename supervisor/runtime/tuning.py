@@ -5,7 +5,13 @@ import math
 from supervisor.core.phases import Policy
 from supervisor.core.restart import RestartPolicy
 from supervisor.core.servers import BadServer, ServerSpec
+from supervisor.core.spec import StdioEntry
 from supervisor.runtime.admission import Terms
+
+HEALTHY_AFTER = 60.0
+"""Seconds for which a process has to be ready before its earlier failures are forgotten."""
+CONNECTED_AFTER = 1.0
+"""The same for a remote: it was restarted, perhaps, but it is not ours that crashes. Less is flapping."""
 
 
 def terms_of(spec: ServerSpec | BadServer) -> Terms:
@@ -28,6 +34,7 @@ def policy_of(spec: ServerSpec | BadServer) -> Policy:
         max_delay=entry.restart.max_delay,
         max_failures=entry.restart.max_failures,
         window=entry.restart.window,
+        healthy_after=HEALTHY_AFTER if isinstance(entry, StdioEntry) else CONNECTED_AFTER,
     )
     return Policy(
         restart=restart,

@@ -114,7 +114,8 @@ async def _override(service: Service, params: OverrideParams, *, enabled: bool) 
     fleet = service.fleet
     # Refused as a whole while everything stops: a wish that would be remembered and not done is half done.
     find = fleet.startable if enabled else fleet.member
-    if not (params.reset and params.server in service.memory.overrides):
+    forget = params.reset and params.server in service.memory.overrides
+    if not forget:
         find(params.server)
     # Refused now while the files cannot be used, rather than done on the day when they can.
     await service.reloader.reload(dry_run=True)

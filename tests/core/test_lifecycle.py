@@ -1,10 +1,12 @@
 """Each rule of a server's life, one row each: phase and event in, phase, orders and reason out."""
 
 import pytest
+from msgspec.structs import replace
 
 from supervisor.core.lifecycle import step
 from supervisor.core.phases import (
     Abort,
+    Backoff,
     Close,
     DeadlinePassed,
     Effect,
@@ -75,9 +77,9 @@ def test_a_start_begins_a_run_unless_there_is_one(
 
 @pytest.mark.parametrize("policy", [NEVER, LAZY])
 def test_a_start_forgets_old_failures(policy: Policy) -> None:
-    got = step(at(GIVEN_UP, failures=(98.0, 99.0)), StartRequested(), policy, now=NOW)
+    got = step(replace(at(GIVEN_UP, failures=(98.0, 99.0)), due=110.0), StartRequested(), policy, now=NOW)
 
-    assert got.state.failures == ()
+    assert (got.state.failures, got.state.due) == ((), 0.0)
 
 
 @pytest.mark.parametrize("before", [Stopped(), GIVEN_UP])
@@ -190,6 +192,9 @@ def test_a_restart_ends_the_run_first_and_forgets_old_failures(
     [
         (Idle(), NEW, (Open(4),), "a call wants it"),
         (BACKOFF, NEW, (Open(4),), "a call wants it, backoff cut short"),
+        (Backoff(105.0, NOW), NEW, (Open(4),), "a call wants it, backoff cut short"),
+        (Backoff(105.0, 100.4), Backoff(100.4, 100.4), (), "a call wants it soon"),
+        (Backoff(100.4, 100.4), Backoff(100.4, 100.4), (), "a call wants it soon"),
         (closing(StopCause.IDLE), closing(StopCause.RESTART), (), "a call wants it"),
         (killing(StopCause.IDLE), killing(StopCause.RESTART), (), "a call wants it"),
         (closing(StopCause.LOST), closing(StopCause.LOST), (), ""),

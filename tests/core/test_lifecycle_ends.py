@@ -1,6 +1,7 @@
 """What follows the end of a run: a stop, a wait, a new try, or nothing more; one row per rule."""
 
 import pytest
+from msgspec.structs import replace
 
 from supervisor.core.lifecycle import step
 from supervisor.core.phases import (
@@ -87,18 +88,22 @@ def test_by_default_an_unplanned_end_is_final_and_says_why(before: Phase, reason
 
 
 @pytest.mark.parametrize(
-    ("before", "reason"),
+    ("before", "reason", "soonest"),
     [
-        (STARTING, "exited with code 1"),
-        (READY, "exited with code 1"),
-        (closing(StopCause.UNHEALTHY, "no pong"), "no pong"),
+        pytest.param(STARTING, "exited with code 1", 100.5, id="a start that failed"),
+        pytest.param(READY, "exited with code 1", NOW, id="a run that served for a while"),
+        pytest.param(Ready(since=99.8), "exited with code 1", 100.3, id="a run that served for a moment"),
+        pytest.param(closing(StopCause.UNHEALTHY, "no pong"), "no pong", 100.5, id="one that was unhealthy"),
     ],
 )
-def test_with_on_failure_an_unplanned_end_is_followed_by_a_new_try(before: Phase, reason: str) -> None:
+def test_with_on_failure_an_unplanned_end_is_followed_by_a_new_try(
+    before: Phase, reason: str, soonest: float
+) -> None:
     got = turn(before, Ended(3, CRASH), ON_FAILURE)
 
-    check(got, Backoff(100.5), (), f"{reason}; to be tried again, failure 1 of at most 5")
-    assert got.state.failures == (NOW,)
+    assert got.state.phase == Backoff(100.5, pytest.approx(soonest))
+    assert got.reason == f"{reason}; to be tried again, failure 1 of at most 5"
+    assert (got.state.failures, got.state.due) == ((NOW,), 100.5)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +126,7 @@ def test_only_a_ready_server_that_leaves_by_itself_with_code_0_ended_cleanly(
 
 
 def test_with_always_a_clean_end_is_followed_by_a_new_try() -> None:
-    assert turn(READY, Ended(3, LEFT), ALWAYS).state.phase == Backoff(100.5)
+    assert turn(READY, Ended(3, LEFT), ALWAYS).state.phase == Backoff(100.5, soonest=NOW)
 
 
 def test_what_cannot_help_is_not_tried_again() -> None:
@@ -157,7 +162,8 @@ def test_a_server_that_keeps_failing_is_given_up_with_its_last_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "phase"), [(60.0, Backoff(NOW + 60.0, asked=True)), (0.1, Backoff(NOW + 0.5))]
+    ("asked", "phase"),
+    [(60.0, Backoff(NOW + 60.0, NOW + 0.5, asked=True)), (0.1, Backoff(NOW + 0.5, NOW + 0.5))],
 )
 def test_a_server_that_asks_to_be_let_alone_is_let_alone_for_at_least_as_long(
     asked: float, phase: Phase
@@ -171,3 +177,34 @@ def test_a_call_does_not_cut_short_what_the_server_asked_for() -> None:
     alone = Backoff(NOW + 60.0, asked=True)
 
     assert turn(alone, Wanted(), ON_FAILURE) == Step(at(alone))
+
+
+@pytest.mark.parametrize(("before", "soonest"), [(STARTING, 100.5), (READY, NOW), (Ready(since=99.8), 100.3)])
+def test_a_try_that_a_call_woke_and_that_fails_before_its_time_does_not_count(
+    before: Phase, soonest: float
+) -> None:
+    state = replace(at(before, failures=(98.0, 99.0)), due=104.0)
+    got = step(state, Ended(3, CRASH), ON_FAILURE, now=NOW)
+
+    assert got.state.phase == Backoff(104.0, pytest.approx(soonest))
+    assert got.reason == "exited with code 1; to be tried again, failure 2 of at most 5"
+    assert (got.state.failures, got.state.due) == ((98.0, 99.0), 104.0)
+
+
+def test_the_schedule_waits_for_a_try_that_a_call_woke_shortly_before_it() -> None:
+    got = step(replace(at(STARTING, failures=(99.0,)), due=100.1), Ended(3, CRASH), ON_FAILURE, now=NOW)
+
+    assert got.state.phase == Backoff(100.5, soonest=100.5)
+
+
+def test_a_failure_in_its_time_counts_though_a_call_had_asked_for_the_run() -> None:
+    got = step(replace(at(STARTING, failures=(99.0,)), due=NOW), Ended(3, CRASH), ON_FAILURE, now=NOW)
+
+    assert (got.state.failures, got.state.due) == ((99.0, NOW), 101.0)
+
+
+def test_what_a_call_woke_and_proved_itself_counts_from_the_beginning() -> None:
+    state = replace(at(Ready(since=30.0), failures=(20.0, 25.0)), due=120.0)
+    got = step(state, Ended(3, CRASH), ON_FAILURE, now=NOW)
+
+    assert (got.state.failures, got.state.phase) == ((NOW,), Backoff(100.5, soonest=NOW))

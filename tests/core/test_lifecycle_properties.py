@@ -6,6 +6,7 @@ A `World` plays random moves against `step` as the actor would: it obeys orders,
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -252,7 +253,10 @@ def test_a_call_brings_up_whatever_merely_waits(world: World) -> None:
     if unused:
         world.end(ENDS[0])
 
-    assert isinstance(world.state.phase, Starting) or not (waits or unused)
+    # One that has only just failed is tried when its pace allows it.
+    world.pass_time(world.policy.restart.pace)
+
+    assert isinstance(world.state.phase, Starting | Stopping) or not (waits or unused)
 
 
 @given(worlds())
@@ -264,23 +268,64 @@ def test_a_server_in_use_is_not_stopped_for_being_unused(world: World) -> None:
     assert run is None or (isinstance(world.state.phase, Ready) and world.state.run == run)
 
 
-LIVES = st.tuples(st.floats(0, 20), st.booleans(), st.booleans(), st.sampled_from(ENDS[:3]))
+LIVES = st.tuples(st.floats(0, 20), st.booleans(), st.sampled_from(ENDS[:3]))
 
 
 @given(st.sampled_from([10.0, 60.0, 300.0]), st.lists(LIVES, max_size=60))
-def test_without_an_operator_a_failing_server_is_started_at_most_as_often_as_the_budget_says(
-    window: float, lives: list[tuple[float, bool, bool, End]]
+def test_without_operator_or_calls_a_failing_server_is_started_at_most_as_often_as_the_budget_says(
+    window: float, lives: list[tuple[float, bool, End]]
 ) -> None:
     world = World(Policy(restart=RestartPolicy(mode="always", max_failures=4, window=window)))
     world.apply(StartRequested())
-    for lasted, opens, wanted, end in lives:
+    for lasted, opens, end in lives:
         if opens and isinstance(world.state.phase, Starting):
             world.apply(Opened(world.state.run))
         world.pass_time(lasted)
         if world.alive is not None:
             world.end(end)
-        if wanted:
-            world.apply(Wanted())
 
     for first in world.opened_at:
         assert sum(first <= at < first + window for at in world.opened_at) <= 4
+
+
+PAUSES = st.lists(st.floats(0.01, 3), min_size=1, max_size=20)
+
+
+def besieged(policy: RestartPolicy, jitter: float, pauses: list[float], *, takes: float) -> World:
+    """A server that crashes at every start, `takes` seconds after it began, while calls come all the time."""
+    world = World(Policy(restart=policy), jitter=jitter)
+    world.apply(StartRequested())
+    for number in range(5000):
+        if isinstance(world.state.phase, Unavailable):
+            break
+        if world.alive is not None:
+            world.now += takes
+            world.end(ENDS[1])
+        world.apply(Wanted())
+        world.pass_time(pauses[number % len(pauses)])
+    return world
+
+
+@given(st.integers(1, 6), st.floats(0, 0.999), PAUSES)
+def test_calls_bring_the_verdict_on_a_crash_loop_neither_sooner_nor_much_later(
+    budget: int, jitter: float, pauses: list[float]
+) -> None:
+    policy = RestartPolicy(mode="always", max_failures=budget)
+    world = besieged(policy, jitter, pauses, takes=0.0)
+
+    assert world.state.phase == Unavailable(f"exited with code 1; crash loop: {budget} failures in 300 s")
+    took = world.state.failures[-1] - world.opened_at[0]
+    schedule = sum(policy.delay * 2**number for number in range(budget - 1)) * (1 + jitter / 10)
+    assert schedule - 1e-6 <= took <= schedule + budget * (max(pauses) + policy.pace) + 1e-6
+
+
+@given(st.floats(0, 0.999), PAUSES, st.floats(0, 2))
+def test_what_calls_wake_is_tried_soon_but_never_at_once(
+    jitter: float, pauses: list[float], takes: float
+) -> None:
+    policy = RestartPolicy(mode="always", max_failures=8)
+    world = besieged(policy, jitter, pauses, takes=takes)
+
+    gaps = [later - sooner for sooner, later in pairwise(world.opened_at)]
+    assert min(gaps) >= takes + policy.pace - 1e-6
+    assert max(gaps) <= takes + policy.pace + max(pauses) + 1e-6

@@ -305,6 +305,7 @@ async def test_a_call_cuts_the_backoff_short() -> None:
     async with acting(policy=RESTARTED) as stage:
         stage.actor.post(StartRequested())
         await stage.actor.reach(Ready)
+        await anyio.sleep(10.0)
         stage.runs[0].die(End("exited with code 1", code=1))
         await stage.actor.reach(Backoff)
         began = anyio.current_time()
@@ -312,6 +313,20 @@ async def test_a_call_cuts_the_backoff_short() -> None:
         await stage.actor.reach(Ready)
 
         assert anyio.current_time() == began
+
+
+async def test_a_server_that_is_back_is_found_soon_by_those_who_call_it_all_the_time() -> None:
+    away = [ScriptedRun(crash="away") for _ in range(6)]
+    async with acting(*away, policy=RESTARTED) as stage:
+        began = anyio.current_time()
+        stage.actor.post(StartRequested())
+        while not isinstance(stage.actor.state.phase, Ready):
+            await anyio.sleep(0.1)
+            stage.actor.post(Wanted())
+
+        took = anyio.current_time() - began
+        assert 6 * 0.5 <= took <= 6 * 0.6
+        assert len(stage.actor.state.failures) <= 3, "as the schedule counts: at once, after 0.5 s and 1.5 s"
 
 
 async def test_an_unused_server_is_stopped_after_its_idle_timeout_and_woken_by_a_call() -> None:
