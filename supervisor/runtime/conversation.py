@@ -34,6 +34,12 @@ _SILENCE = 0.25
 _NOISE_SHOWN = 10
 _SKIMMED = 512
 """Bytes that are kept of each piece of a flood on standard error."""
+_REST = 0.05
+"""Seconds between two listings that a server's changes call for, at least."""
+_SHARE = 10
+"""Or so many times what the listing took."""
+_RETRY, _LONGEST_RETRY = 0.5, 30.0
+"""Seconds until a listing that was lost on the way is tried again: first, and at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +197,44 @@ async def follow_changes(
     on_tools: Callable[[list[msgspec.Raw]], Awaitable[None]],
     redact: Callable[[str], str],
 ) -> None:
-    """List anew whenever the server says that its tools changed, one listing at a time, until it is gone."""
-    while True:
-        await session.changed()
-        try:
-            with anyio.fail_after(session.limits.listing):
-                await on_tools(await session.list_tools())
-        except WireLost:
-            return
-        except SessionFailed as exc:
-            said = "%s: keeping its old tool list: %s"
-            logger.warning(said, server, redact(str(exc)), extra=about(server))
-        except TimeoutError:
-            said = "%s: keeping its old tool list: a new one did not come in time"
-            logger.warning(said, server, extra=about(server))
+    """List anew whenever the server says that its tools changed, one listing at a time, until it is gone.
+
+    However often it says so, listing takes a small part of the time: each is followed by a rest.
+    """
+    delay = _RETRY
+    again = False
+    while session.wire.alive:
+        if not again:
+            await session.changed()
+        began = anyio.current_time()
+        again = not await _listed_anew(server, session, on_tools, redact)
+        if again:
+            await anyio.sleep(delay)
+            delay = min(delay * 2, _LONGEST_RETRY)
+        else:
+            delay = _RETRY
+            await anyio.sleep(max(_REST, _SHARE * (anyio.current_time() - began)))
+
+
+async def _listed_anew(
+    server: str,
+    session: Session,
+    on_tools: Callable[[list[msgspec.Raw]], Awaitable[None]],
+    redact: Callable[[str], str],
+) -> bool:
+    """List once; False when that was lost on the way, so that it should be tried again."""
+    try:
+        with anyio.fail_after(session.limits.listing):
+            await on_tools(await session.list_tools())
+    except WireLost as exc:
+        # Over HTTP that is one request and not the server; a pipe is gone, and nobody asks it again.
+        said = "%s: cannot list its tools now: %s"
+        logger.debug(said, server, redact(str(exc)), extra=about(server))
+        return False
+    except SessionFailed as exc:
+        said = "%s: keeping its old tool list: %s"
+        logger.warning(said, server, redact(str(exc)), extra=about(server))
+    except TimeoutError:
+        said = "%s: keeping its old tool list: a new one did not come in time"
+        logger.warning(said, server, extra=about(server))
+    return True

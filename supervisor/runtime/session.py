@@ -233,13 +233,13 @@ class Session:
         for _ in range(self.limits.pages):
             page = await self._page(cursor)
             found += page.tools
+            if len(found) > self.limits.tools:
+                raise SessionFailed(f"it lists more than {self.limits.tools} tools")
             cursor = page.next_cursor
             if cursor is None:
                 return found
             if cursor in seen:
                 raise SessionFailed(f"its tool list repeats the cursor {cursor[:80]!r}")
-            if len(found) > self.limits.tools:
-                raise SessionFailed(f"it lists more than {self.limits.tools} tools")
             seen.add(cursor)
         raise SessionFailed(f"its tool list has more than {self.limits.pages} pages")
 

@@ -10,7 +10,8 @@ from trio.testing import MockClock
 
 from supervisor.core.eras import MODERN
 from supervisor.core.phases import End
-from supervisor.runtime.session import Limits, SessionFailed, WireLost
+from supervisor.runtime.conversation import follow_changes
+from supervisor.runtime.session import Limits, Session, SessionFailed, WireLost
 from tests.runtime.peer import (
     LEGACY_HELLO,
     MODERN_HELLO,
@@ -105,6 +106,18 @@ async def test_a_list_without_end_is_given_up(limits: Limits, complaint: str) ->
     assert len(peer.received) <= 5
 
 
+@pytest.mark.parametrize(("pages", "fits"), [([7], True), ([8], False), ([4, 3], True), ([4, 4], False)])
+async def test_the_limit_holds_for_the_only_and_the_last_page_too(pages: list[int], fits: bool) -> None:
+    peer = Peer(tools_list=paged(*(["a"] * size for size in pages)))
+    peer.session.limits = Limits(tools=7)
+
+    if fits:
+        assert len(await listed(peer)) == 7
+    else:
+        with pytest.raises(SessionFailed, match="it lists more than 7 tools"):
+            await listed(peer)
+
+
 async def test_a_server_that_offers_no_tools_and_knows_no_list_has_none() -> None:
     peer = Peer(server_discover={"result": {"supportedVersions": [MODERN]}}, tools_list=REFUSED)
     await negotiate(peer)
@@ -191,6 +204,78 @@ async def test_a_change_of_tools_is_heard_however_often_it_is_told() -> None:
         await peer.session.changed()
 
     assert quiet.cancelled_caught
+
+
+class Flaky(Session):
+    """Its listings are lost on the way, so many times; each takes a while."""
+
+    def __init__(self, peer: Peer, *, lost: int = 0, takes: float = 0.0, dies: bool = False) -> None:
+        super().__init__(peer.wire)
+        self._peer, self._lost, self._takes, self._dies = peer, lost, takes, dies
+        peer.session = self
+        self.listings: list[float] = []
+
+    async def list_tools(self) -> list[msgspec.Raw]:
+        self.listings.append(anyio.current_time())
+        await anyio.sleep(self._takes)
+        if self._dies:
+            self._peer.wire.lose(End("exited with code 3", code=3))
+        if len(self.listings) <= self._lost:
+            raise WireLost("no connection")
+        return await super().list_tools()
+
+
+CHANGE = {"method": "notifications/tools/list_changed"}
+
+
+async def test_a_listing_that_is_lost_on_the_way_is_tried_again_until_it_comes() -> None:
+    peer, tools = Peer(tools_list=paged(["a"])), list[int]()
+    session = Flaky(peer, lost=3)
+    began = anyio.current_time()
+
+    async def on_tools(definitions: list[msgspec.Raw]) -> None:
+        tools.append(len(definitions))
+
+    with anyio.move_on_after(60):
+        peer.says(CHANGE)
+        await follow_changes("s", session, on_tools)
+
+    assert tools == [1]
+    assert [at - began for at in session.listings] == pytest.approx([0.0, 0.5, 1.5, 3.5])
+
+
+async def test_the_changes_of_a_server_that_is_gone_are_not_followed() -> None:
+    peer = Peer()
+    session = Flaky(peer, lost=1, dies=True)
+
+    with anyio.fail_after(60):
+        peer.says(CHANGE)
+        await follow_changes("s", session, none_wanted)
+
+    assert len(session.listings) == 1
+
+
+async def none_wanted(_definitions: list[msgspec.Raw]) -> None:
+    raise AssertionError("nothing was listed")
+
+
+@pytest.mark.parametrize(("takes", "listings"), [(0.0, 200), (0.1, 10), (1.0, 1)])
+async def test_a_server_whose_tools_change_all_the_time_is_listed_now_and_then(
+    takes: float, listings: int
+) -> None:
+    peer = Peer(tools_list=paged(["a"]))
+    session = Flaky(peer, takes=takes)
+
+    async def on_tools(_definitions: list[msgspec.Raw]) -> None: ...
+
+    with anyio.move_on_after(10):
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(follow_changes, "s", session, on_tools)
+            while True:
+                peer.says(CHANGE)
+                await anyio.sleep(0.01)
+
+    assert len(session.listings) == pytest.approx(listings, abs=listings / 10 + 1)
 
 
 @pytest.mark.parametrize("identity", [1, "one", 1.5])
