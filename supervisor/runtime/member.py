@@ -24,6 +24,7 @@ from supervisor.core.phases import (
     Phase,
     Ready,
     Retuned,
+    Starting,
     Stopping,
     StopRequested,
     Unavailable,
@@ -311,9 +312,11 @@ class Member:
         self.desk.park()
 
     def wake(self) -> None:
-        """Have a server that sleeps or backs off come up, because a call waits for it."""
+        """Have a server that sleeps, backs off or stands in line come up, because a call waits for it."""
         if not self.ready:
             self.actor.post(Wanted())
+            if isinstance(self._run, StdioRun):
+                self._run.hasten()
 
     def _serve_calls(self, phase: Phase) -> None:
         """Tell the desk what the server's new phase means for calls."""
@@ -375,6 +378,11 @@ class Member:
             left_out=left_out,
         )
 
+    @property
+    def _stands_in_line(self) -> bool:
+        phase = self.actor.state.phase
+        return isinstance(phase, Starting) and phase.deadline is None and isinstance(self._run, StdioRun)
+
     def _fields(self) -> dict[str, Any]:
         state, run = self.actor.state, self._run
         wait = self._retry_after()
@@ -384,7 +392,7 @@ class Member:
             "name": self.name,
             "state": self.word,
             "phase": phase_word(state.phase),
-            "reason": self.reason,
+            "reason": f"{self.reason}; waits for its turn to start" if self._stands_in_line else self.reason,
             "since": self._since,
             "transport": "unknown" if self.entry is None else self.entry.type,
             "protocol": (run.talk.session.version or None) if run is not None and self.ready else None,

@@ -43,11 +43,8 @@ class Starts:
         self._line, self._slow_line = anyio.Lock(fast_acquire=True), anyio.Lock(fast_acquire=True)
         self._paused_until = -math.inf
 
-    async def turn(self, *, doubtful: bool = False) -> Turn:
-        """Wait for a turn; a doubtful one comes after all others like it, and not at once."""
-        if doubtful:
-            with anyio.move_on_after(LONGEST):
-                await self._slow_turn()
+    async def turn(self) -> Turn:
+        """Wait for a turn."""
         async with self._line:
             await self._room()
             turn = Turn(self)
@@ -58,10 +55,12 @@ class Starts:
         if self._held.pop(turn, None) is not None:
             self._given_back.set()
 
-    async def _slow_turn(self) -> None:
-        async with self._slow_line:
-            await anyio.sleep_until(self._paused_until)
-            self._paused_until = anyio.current_time() + self._pace
+    async def doubt(self) -> None:
+        """Wait as a doubtful server does before it asks for a turn: until those like it have had theirs."""
+        with anyio.move_on_after(LONGEST):
+            async with self._slow_line:
+                await anyio.sleep_until(self._paused_until)
+                self._paused_until = anyio.current_time() + self._pace
 
     async def _room(self) -> None:
         """Wait until a turn is given back, or was held for long enough."""

@@ -82,6 +82,8 @@ class StdioRun:
         self._closing = False
         self._line: anyio.CancelScope | None = None
         """Ends the wait for a turn to start."""
+        self._doubt = anyio.CancelScope()
+        """Around the wait of a server that has failed again and again, which a call ends."""
         self.talk = self._new_talk()
         """The conversation; a new one when the child had to be started a second time."""
 
@@ -106,7 +108,10 @@ class StdioRun:
     async def _turn(self) -> Turn | None:
         """Wait until this server may start; None when it is stopped before that."""
         with anyio.CancelScope() as self._line:
-            turn = None if self._closing else await self._host.starts.turn(doubtful=self._doubtful)
+            with self._doubt:
+                if self._doubtful:
+                    await self._host.starts.doubt()
+            turn = None if self._closing else await self._host.starts.turn()
             if turn is not None and self._closing:  # both at once
                 turn.release()
                 turn = None
@@ -130,6 +135,10 @@ class StdioRun:
         if not self._closing and not self.talk.heard:
             memory.silent[mine] = probe
         return end
+
+    def hasten(self) -> None:
+        """Somebody waits for this server: have it start as if it had never failed."""
+        self._doubt.cancel()
 
     def close(self) -> None:
         """Close standard input and ask the group to end."""

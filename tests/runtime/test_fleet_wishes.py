@@ -3,6 +3,8 @@
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
 
 import anyio
 import pytest
@@ -11,8 +13,10 @@ from supervisor.core.phases import Goal, Idle, Ready, Stopped, Stopping
 from supervisor.errors import Cancelled, ServerUnavailable
 from supervisor.runtime import proctable
 from supervisor.runtime.fleet import Fleet
+from supervisor.runtime.starts import Starts
+from supervisor.runtime.stdio import Host
 from tests.runtime.fleet_support import Asked, Build, entry, reach
-from tests.runtime.support import LOOPS, PATIENCE
+from tests.runtime.support import LOOPS, PATIENCE, fake, until
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), LOOPS]
 
@@ -94,3 +98,21 @@ async def test_a_stop_that_is_done_before_the_next_start_is_a_stop(build: Build)
             await fleet.start_server("fake")
 
         assert isinstance(fleet.members["fake"].actor.state.phase, Ready)
+
+
+async def test_a_call_pulls_its_server_out_of_the_line_of_those_that_fail(
+    build: Build, host: Host, tmp_path: Path
+) -> None:
+    broken = tmp_path / "broken"
+    broken.touch()
+    script = f'[ -e {broken} ] && exit 1; exec "$@"'
+    restart = {"policy": "on-failure", "delay": 0.05}
+    build.host = replace(host, starts=Starts(pace=3600.0))
+    await build.host.starts.doubt()  # somebody else has had the first turn
+    fleet = build({"fake": {"command": "sh", "args": ["-c", script, "sh", *fake()], "restart": restart}})
+    async with fleet.running():
+        fleet.start()
+        await until(lambda: fleet.summary("fake").reason == "backoff over; waits for its turn to start")
+        broken.unlink()
+
+        assert await Asked(fleet, "fake_echo", arguments={"n": 1}).text() == '{"n":1}'

@@ -238,7 +238,7 @@ async def test_a_listing_that_is_lost_on_the_way_is_tried_again_until_it_comes()
 
     with anyio.move_on_after(60):
         peer.says(CHANGE)
-        await follow_changes("s", session, on_tools)
+        await follow_changes("s", session, on_tools, str)
 
     assert tools == [1]
     assert [at - began for at in session.listings] == pytest.approx([0.0, 0.5, 1.5, 3.5])
@@ -250,7 +250,7 @@ async def test_the_changes_of_a_server_that_is_gone_are_not_followed() -> None:
 
     with anyio.fail_after(60):
         peer.says(CHANGE)
-        await follow_changes("s", session, none_wanted)
+        await follow_changes("s", session, none_wanted, str)
 
     assert len(session.listings) == 1
 
@@ -270,7 +270,7 @@ async def test_a_server_whose_tools_change_all_the_time_is_listed_now_and_then(
 
     with anyio.move_on_after(10):
         async with anyio.create_task_group() as tg:
-            tg.start_soon(follow_changes, "s", session, on_tools)
+            tg.start_soon(follow_changes, "s", session, on_tools, str)
             while True:
                 peer.says(CHANGE)
                 await anyio.sleep(0.01)

@@ -19,7 +19,9 @@ async def begun(starts: Starts, *kinds: str) -> dict[str, list[float]]:
     now, found = anyio.current_time(), dict[str, list[float]]()
 
     async def start(kind: str) -> None:
-        await starts.turn(doubtful=kind == "doubtful")
+        if kind == "doubtful":
+            await starts.doubt()
+        await starts.turn()
         found.setdefault(kind, []).append(round(anyio.current_time() - now, 6))
 
     async with anyio.create_task_group() as tg:
