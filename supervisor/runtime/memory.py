@@ -63,6 +63,12 @@ class Memory:
             self._no_probe.append(fingerprint)
             self._write()
 
+    def forget_no_probe(self, fingerprint: str) -> None:
+        """A server with this launch has answered `server/discover` after all."""
+        if fingerprint in (known := self._facts.get("noProbe", [])):
+            known.remove(fingerprint)
+            self._write()
+
     @property
     def overrides(self) -> Mapping[str, bool]:
         """Servers that an operator has enabled or disabled, whatever the files say."""

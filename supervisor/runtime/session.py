@@ -135,14 +135,34 @@ class Session:
         try:
             if self.protocol == eras.MODERN:
                 await self._adopt(self._discover())
-            elif not probe or self.protocol == eras.LATEST_HANDSHAKE:
+            elif self.protocol == eras.LATEST_HANDSHAKE:
                 await self._shake_hands(self._initialize())
+            elif not probe:
+                await self._greet_as_before()
             else:
                 await self._find_the_era()
         except Refused as exc:
             raise SessionFailed(f"the server refused the handshake: {exc}") from exc
         except msgspec.DecodeError as exc:
             raise SessionFailed(f"the server's greeting cannot be read: {exc}") from exc
+
+    async def _greet_as_before(self) -> None:
+        """Shake hands; a server that refuses may have become another since it was last asked for its era."""
+        try:
+            await self._shake_hands(self._initialize())
+        except Refused as refusal:
+            discover = self._discover()
+            with anyio.move_on_after(self.limits.probe):
+                await self._first(discover.done)
+            if not discover.done.is_set():
+                raise
+            try:
+                greeting = eras.read_greeting(discover.result)
+            except (Refused, WireLost, msgspec.DecodeError):
+                raise refusal from None
+            if eras.MODERN not in greeting.supported_versions:
+                raise
+            self.version, self.greeting = eras.MODERN, greeting
 
     async def _find_the_era(self) -> None:
         discover = self._discover()

@@ -239,7 +239,9 @@ class StdioRun:
         except SessionFailed as exc:
             report(Lost(self._number, str(exc)))
             return
-        if self.talk.session.probe_ignored or not probe:
+        if self.talk.session.modern:
+            self._host.memory.forget_no_probe(self._program.fingerprint)
+        elif self.talk.session.probe_ignored or not probe:
             self._host.memory.remember_no_probe(self._program.fingerprint)
         report(Opened(self._number))
         turn.release()

@@ -200,3 +200,13 @@ def test_the_directory_is_for_its_owner_alone(tmp_path: Path) -> None:
     Memory(tmp_path / "state" / "memory.json").remember_no_probe("a")
 
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+
+
+def test_what_bears_a_probe_after_all_is_remembered_as_such(tmp_path: Path) -> None:
+    path = tmp_path / "memory.json"
+    memory = Memory(path)
+    memory.remember_no_probe("a")
+    memory.forget_no_probe("a")
+    memory.forget_no_probe("a")
+
+    assert not Memory(path).cannot_take_a_probe("a")

@@ -130,6 +130,34 @@ async def test_a_server_known_to_bear_no_probe_is_greeted_at_once() -> None:
 # Pinned protocols.
 
 
+async def test_a_server_that_bore_no_probe_and_now_refuses_the_handshake_is_asked_again() -> None:
+    peer = Peer(initialize=REFUSED, server_discover=MODERN_HELLO)
+
+    session = await negotiate(peer, probe=False)
+
+    assert session.modern
+    assert peer.methods == ["initialize", "server/discover"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(None, id="silence"),
+        pytest.param(REFUSED, id="refused"),
+        pytest.param({"result": "hello"}, id="nonsense"),
+        pytest.param({"result": {"supportedVersions": ["2031-01-01"]}}, id="another era"),
+    ],
+)
+async def test_a_handshake_that_is_refused_stays_so_when_the_probe_leads_nowhere(
+    answer: Answer | None,
+) -> None:
+    script: dict[str, Answer] = {} if answer is None else {"server_discover": answer}
+    peer = Peer(initialize=REFUSED, **script)
+
+    with pytest.raises(SessionFailed, match="the server refused the handshake: cannot find this method"):
+        await negotiate(peer, probe=False)
+
+
 async def test_with_the_handshake_pinned_there_is_no_probe() -> None:
     peer = Peer(server_discover=MODERN_HELLO, initialize=LEGACY_HELLO)
     peer.session.protocol = "2025-11-25"

@@ -90,6 +90,20 @@ async def test_what_is_known_of_a_probe_outlives_the_daemon(host: Host, tmp_path
     assert received(tmp_path / "log")[0] == "initialize"
 
 
+async def test_a_server_that_was_replaced_by_a_modern_one_is_probed_again(host: Host, tmp_path: Path) -> None:
+    era = tmp_path / "era"
+    argv = ["sh", "-c", f'exec "$@" --log {tmp_path / "log"} --era "$(cat {era})"', "sh", *fake()]
+    openings: list[list[str]] = []
+    for installed in ("rmcp", "modern", "modern"):
+        era.write_text(installed)
+        async with staged(host, argv) as stage:
+            await stage.opened()
+        openings.append(received(tmp_path / "log")[:2])
+        (tmp_path / "log").unlink()
+
+    assert openings[1:] == [["initialize", "server/discover"], ["server/discover", "tools/list"]]
+
+
 async def test_a_server_that_dies_either_way_is_tried_in_turn(host: Host, tmp_path: Path) -> None:
     argv = fake("--exit-at", "spawn", "--log", tmp_path / "log")
     tries: list[int] = []
