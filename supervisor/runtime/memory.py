@@ -45,6 +45,8 @@ class Memory:
         self._path, self._instance = path, instance
         facts = self._read()
         self._no_probe: list[str] = facts.get("noProbe", [])
+        self._took_a_probe: set[str] = set()
+        """Launches of which the file may still say that they cannot."""
         self._overrides: dict[str, bool] = _of_instance(facts, instance)
         self.silent: dict[tuple[str, str], bool] = {}
         """Servers and launches that died without a word both ways, and whether the last one was asked
@@ -61,12 +63,14 @@ class Memory:
     def remember_no_probe(self, fingerprint: str) -> None:
         if fingerprint not in self._no_probe:
             self._no_probe.append(fingerprint)
+            self._took_a_probe.discard(fingerprint)
             self._write()
 
     def forget_no_probe(self, fingerprint: str) -> None:
         """A server with this launch has answered `server/discover` after all."""
-        if fingerprint in (known := self._facts.get("noProbe", [])):
-            known.remove(fingerprint)
+        if fingerprint in self._no_probe:
+            self._no_probe.remove(fingerprint)
+            self._took_a_probe.add(fingerprint)
             self._write()
 
     @property
@@ -109,8 +113,9 @@ class Memory:
 
     def _put_in(self, facts: dict[str, Any]) -> None:
         """Add what this daemon knows to what others have written; of its own instance only it knows."""
+        known = dict.fromkeys((*facts.pop("noProbe", []), *self._no_probe))
+        self._no_probe = [each for each in known if each not in self._took_a_probe]
         if self._no_probe:
-            self._no_probe = list(dict.fromkeys((*facts.get("noProbe", []), *self._no_probe)))
             facts["noProbe"] = self._no_probe
         overrides = {**facts.pop("overrides", {}), self._instance: self._overrides}
         if known := {instance: switched for instance, switched in overrides.items() if switched}:
