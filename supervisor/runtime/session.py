@@ -151,6 +151,8 @@ class Session:
         try:
             await self._shake_hands(self._initialize())
         except Refused as refusal:
+            if self.version:  # the same server, which only has to renew its session
+                raise
             discover = self._discover()
             with anyio.move_on_after(self.limits.probe):
                 await self._first(discover.done)

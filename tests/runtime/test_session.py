@@ -139,6 +139,17 @@ async def test_a_server_that_bore_no_probe_and_now_refuses_the_handshake_is_aske
     assert peer.methods == ["initialize", "server/discover"]
 
 
+async def test_a_server_that_refuses_to_renew_its_session_is_not_asked_for_its_era() -> None:
+    peer = Peer(initialize=LEGACY_HELLO)
+    await negotiate(peer, probe=False)
+    peer.script["initialize"] = REFUSED
+
+    with pytest.raises(SessionFailed, match="the server refused the handshake"):
+        await negotiate(peer, probe=False)
+
+    assert "server/discover" not in peer.methods
+
+
 @pytest.mark.parametrize(
     "answer",
     [
