@@ -16,7 +16,6 @@ from msgspec import structs
 
 from supervisor.core.catalog import Shelf, Steps
 from supervisor.core.counters import Counters
-from supervisor.core.framing import Framing
 from supervisor.core.phases import (
     Backoff,
     Goal,
@@ -32,19 +31,19 @@ from supervisor.core.phases import (
 )
 from supervisor.core.ringlog import Line, Redactor, RingLog, redacted
 from supervisor.core.servers import BadServer, Endpoint, Launch, ServerSpec, child_environment
-from supervisor.core.spec import Entry, StdioEntry
+from supervisor.core.spec import Entry
 from supervisor.core.view import ExitView, ServerDetail, ServerView, phase_word, state_word
 from supervisor.errors import Outcome, ServerUnavailable
 from supervisor.runtime.actor import Run, ServerActor, Transition
 from supervisor.runtime.admission import ServerDesk
 from supervisor.runtime.calls import Call, Deadlines
-from supervisor.runtime.conversation import Dialect, Listener
+from supervisor.runtime.conversation import Listener
 from supervisor.runtime.liveness import Vigil
 from supervisor.runtime.offering import Offering
 from supervisor.runtime.process import Command
 from supervisor.runtime.runs import HopelessRun, TalkingRun
 from supervisor.runtime.stdio import Host, Program, StdioRun
-from supervisor.runtime.tuning import policy_of, terms_of
+from supervisor.runtime.tuning import command_of, dialect_of, policy_of, terms_of
 from supervisor.runtime.usage import usage
 
 if TYPE_CHECKING:
@@ -176,7 +175,7 @@ class Member:
     def command(self) -> Command | None:
         """What its runs start; None when there is nothing to start."""
         target = self.spec.target if isinstance(self.spec, ServerSpec) else None
-        return self._command(target) if isinstance(target, Launch) else None
+        return command_of(target, self._shared.environ) if isinstance(target, Launch) else None
 
     def redact(self, text: str) -> str:
         """The text without its secrets."""
@@ -195,39 +194,29 @@ class Member:
                 self._run = self._stdio_run(number, spec, launch)
                 return self._run
             case ServerSpec(target=Endpoint() as endpoint) as spec:
-                self._run = self._http_run(number, endpoint, self._dialect(spec))
+                self._run = self._http_run(number, spec, endpoint)
                 return self._run
             case ServerSpec():
                 return HopelessRun("disabled in its entry")
         assert_never(self.spec)
 
     def _stdio_run(self, number: int, spec: ServerSpec, launch: Launch) -> StdioRun:
-        program = Program(self.name, self._command(launch), self._dialect(spec))
+        command = command_of(launch, self._shared.environ)
+        program = Program(self.name, command, dialect_of(spec, self._shared.max_line_bytes))
         # A first failure may be anything; a call that waits is worth a try.
         doubtful = len(self.actor.state.failures) > 1 and not self.desk.queued
         shared = self._shared
         return StdioRun(number, program, shared.host, self.log, self._listener, doubtful=doubtful)
 
-    def _command(self, launch: Launch) -> Command:
-        argv = [launch.command.value, *(argument.value for argument in launch.args)]
-        cwd = None if launch.cwd is None else launch.cwd.value
-        return Command(argv, child_environment(launch, self._shared.environ), cwd)
-
-    def _http_run(self, number: int, endpoint: Endpoint, dialect: Dialect) -> "HttpRun":
+    def _http_run(self, number: int, spec: ServerSpec, endpoint: Endpoint) -> "HttpRun":
         # A daemon without HTTP servers starts sooner and stays smaller for not knowing how to reach them.
         from supervisor.runtime.http import HttpRun, Remote
         from supervisor.runtime.httpdoor import Site
 
         headers = {name: text.value for name, text in endpoint.headers.items()}
         site = Site(self.name, endpoint.url.value, headers, endpoint.ca_file)
-        remote = Remote(site, dialect)
+        remote = Remote(site, dialect_of(spec, self._shared.max_line_bytes))
         return HttpRun(number, remote, self._shared.host.memory, self.log, self._listener)
-
-    def _dialect(self, spec: ServerSpec) -> Dialect:
-        entry = spec.entry
-        framing: Framing = entry.framing if isinstance(entry, StdioEntry) else "newline"
-        roots = None if spec.roots is None else tuple(root.value for root in spec.roots)
-        return Dialect(entry.protocol, framing, self._shared.max_line_bytes, roots=roots)
 
     @property
     def _listener(self) -> Listener:

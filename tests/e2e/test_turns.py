@@ -178,7 +178,7 @@ def test_requests_that_wait_are_bounded_like_calls(launcher: Launcher) -> None:
 
 
 def test_subscriptions_are_bounded_too(client: Client) -> None:
-    replies = [client.reply("events/subscribe") for _ in range(MOST_WAITING + 1)]
+    replies = [client.reply("events/subscribe", kinds=["reload"]) for _ in range(MOST_WAITING + 1)]
 
     assert all("result" in reply for reply in replies[:-1])
     assert replies[-1]["error"]["code"] == -32007
