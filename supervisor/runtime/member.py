@@ -49,8 +49,7 @@ from supervisor.runtime.usage import usage
 if TYPE_CHECKING:
     from supervisor.runtime.http import HttpRun
 
-STDERR_SHOWN = 10
-ENDS_KEPT = 10
+STDERR_SHOWN = ENDS_KEPT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,8 +204,7 @@ class Member:
         program = Program(self.name, command, dialect_of(spec, self._shared.max_line_bytes))
         # A first failure may be anything; a call that waits is worth a try.
         doubtful = len(self.actor.state.failures) > 1 and not self.desk.queued
-        shared = self._shared
-        return StdioRun(number, program, shared.host, self.log, self._listener, doubtful=doubtful)
+        return StdioRun(number, program, self._shared.host, self.log, self._listener, doubtful=doubtful)
 
     def _http_run(self, number: int, spec: ServerSpec, endpoint: Endpoint) -> "HttpRun":
         # A daemon without HTTP servers starts sooner and stays smaller for not knowing how to reach them.
@@ -215,8 +213,8 @@ class Member:
 
         headers = {name: text.value for name, text in endpoint.headers.items()}
         site = Site(self.name, endpoint.url.value, headers, endpoint.ca_file)
-        remote = Remote(site, dialect_of(spec, self._shared.max_line_bytes))
-        return HttpRun(number, remote, self._shared.host.memory, self.log, self._listener)
+        dialect = dialect_of(spec, self._shared.max_line_bytes)
+        return HttpRun(number, Remote(site, dialect), self._shared.host.memory, self.log, self._listener)
 
     @property
     def _listener(self) -> Listener:
