@@ -37,8 +37,7 @@ lint: $(VENV)/.dev ## Style, with ruff.
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.dev ## mypy strict (package and tests), pyright strict (package).
-	$(BIN)/mypy
-	$(BIN)/pyright
+	$(BIN)/mypy & mypy=$$!; $(BIN)/pyright && wait $$mypy || { wait $$mypy; exit 1; }
 
 layers: $(VENV)/.dev ## Who may import whom.
 	$(BIN)/lint-imports

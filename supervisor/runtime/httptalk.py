@@ -35,10 +35,6 @@ _LASTING = 10.0
 """Seconds after which a stream that ends has been a good one."""
 _PROOFS = 2
 """Requests in a row that must break off too before a server which broke one off is given up."""
-_HOLD = 60.0
-"""Seconds of silence after which calls cannot save a server that takes no connections any more."""
-_LOOK = 1.0
-"""Seconds until it is tried again whether it does."""
 _CHANGED = Message(method="notifications/tools/list_changed")
 _TRY_LATER = (408, 409, 425)
 
@@ -90,8 +86,6 @@ class HttpTalk:
         self.end: End | None = None
         self._over = anyio.Event()
         self._doubted = anyio.Event()
-        self._out_of_reach: End | None = None
-        """Why no connection comes about, while calls go on over those that there are."""
         self.noise = 0
         """Messages that nobody could use."""
         self.timeline: list[tuple[str, float]] = []
@@ -151,16 +145,6 @@ class HttpTalk:
             self.end = end
             self.wire.close(end)
             self._over.set()
-
-    def unreachable(self, end: End) -> None:
-        """Give the server up, unless it has calls: those may be answered over connections that there are."""
-        if not self.wire.engaged:
-            self.fail(end)
-        elif self._out_of_reach is None:
-            said = "%s: %s; the calls that it has go on, others cannot be sent"
-            logger.warning(said, self._server, end.detail, extra=about(self._server))
-            self._out_of_reach = end
-            self._doubted.set()
 
     def doubt(self) -> None:
         self._doubted.set()
@@ -284,32 +268,16 @@ class HttpTalk:
     # Evidence that the server still lives.
 
     async def _look_after_it(self) -> None:
-        """Whenever a request broke off, or no connection came about, see whether another one gets through."""
+        """Whenever a request broke off, see whether another one gets through."""
+        method = "server/discover" if self.session.modern else "ping"
         while True:
             await self._doubted.wait()
-            if self._out_of_reach is not None:
-                await self._hold_on(self._out_of_reach)
             for _ in range(_PROOFS):
-                if await self._probe() != "lost":
+                if (await self._ask(method, self.session.stamped({}))).outcome != "lost":
                     break
             else:
                 self.fail(End(f"broke off {_PROOFS + 1} requests in a row"))
-            if self._out_of_reach is None:
-                self._doubted = anyio.Event()
-
-    async def _hold_on(self, end: End) -> None:
-        """While the server has calls, wait until it can be reached again; `unreachable` may end this."""
-        began = anyio.current_time()
-        while await self._probe() == "not sent":
-            if anyio.current_time() - max(began, self.wire.heard_at) >= _HOLD:
-                self.fail(end)
-            with anyio.move_on_after(_LOOK):
-                await self.wire.taken()
-        self._out_of_reach = None
-
-    async def _probe(self) -> str:
-        method = "server/discover" if self.session.modern else "ping"
-        return (await self._ask(method, self.session.stamped({}))).outcome
+            self._doubted = anyio.Event()
 
     async def _ask(self, method: str, params: bytes) -> _Question:
         question = _Question()

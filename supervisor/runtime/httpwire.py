@@ -67,10 +67,6 @@ class Owner(Protocol):
         """The server cannot be asked any more."""
         ...
 
-    def unreachable(self, end: End) -> None:
-        """No connection to the server came about."""
-        ...
-
     def doubt(self) -> None:
         """A request broke off, or met a session that may be forgotten: the server may be gone."""
         ...
@@ -198,20 +194,11 @@ class HttpWire:
             else:
                 self._finish(asked, lambda waiting: waiting.not_sent(end.detail))
 
-    @property
-    def engaged(self) -> bool:
-        """Whether the server has a call that it has not answered."""
-        return any(asked.letter.sending.left for asked in self._calls())
-
-    async def taken(self) -> None:
-        """Wait until a request has ended."""
-        self._taken = anyio.Event() if self._taken.is_set() else self._taken
-        await self._taken.wait()
-
     async def drained(self) -> None:
         """Wait until no call is under way."""
-        while self._calls():
-            await self.taken()
+        while any(asked.letter.method == "tools/call" for asked in self._under_way.values()):
+            self._taken = anyio.Event()
+            await self._taken.wait()
 
     async def hear(self, on_open: Callable[[], None]) -> None:
         """Listen to what a server of the handshake era says of its own accord; returns when that has ended.
@@ -339,9 +326,6 @@ class HttpWire:
             raise NotSent("it is not connected yet")
         return self._mail, self._tasks
 
-    def _calls(self) -> list[_Asked]:
-        return [asked for asked in self._under_way.values() if asked.letter.method == "tools/call"]
-
     def _take(self, number: int) -> _Asked | None:
         asked = self._under_way.pop(number, None)
         if asked is not None:
@@ -377,7 +361,7 @@ class HttpWire:
         """Draw the conclusions that a failure asks for beside its own request."""
         match failed:
             case Unreachable():
-                self._owner.unreachable(End(str(failed)))
+                self._owner.fail(End(str(failed)))
             case Denied():
                 self._owner.fail(End(str(failed), hopeless=True))
             case Paused():

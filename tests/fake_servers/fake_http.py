@@ -51,7 +51,6 @@ class Server:
         self.options = options
         self.sessions, self.anonymous = {}, Session()
         self.unknown_session = "404"
-        self.listener, self.closing = None, False
         self.deaf_to_answers, self.dawdles_for = False, ""
         self.extra = 0
         self.faults, self.tools = Faults(self), Tools()
@@ -78,8 +77,6 @@ class Server:
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])
         }
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        if self.closing:
-            raise Gone
         return Request(self, writer, method, path, headers, body)
 
     async def handle(self, request):
@@ -214,7 +211,7 @@ async def main(options):
     if options["tls"]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(options["tls"])
-    listener = server.listener = await asyncio.start_server(
+    listener = await asyncio.start_server(
         server.connected, "127.0.0.1", int(options["port"]), ssl=context, limit=1 << 27, backlog=1024
     )
     print(listener.sockets[0].getsockname()[1], flush=True)

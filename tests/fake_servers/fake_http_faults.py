@@ -234,18 +234,6 @@ class Tools:
         await asyncio.sleep(arguments["seconds"])
         return "waited"
 
-    async def wait_for(self, request, arguments):
-        """Wait until a file is there."""
-        while not os.path.exists(arguments["file"]):  # noqa: ASYNC110, ASYNC240, PTH110
-            await asyncio.sleep(0.01)
-        return "waited"
-
-    async def shut(self, request, arguments):
-        """Take neither connections nor requests any more, as a server does that ends with its last call."""
-        request.server.listener.close()
-        request.server.closing = True
-        return "shut"
-
     async def steps(self, request, arguments):
         """Tell of progress so many times before the answer."""
         token = arguments["token"]

@@ -1,20 +1,16 @@
 """HTTP servers that mean ill, or nothing at all: what they do to one request stays with that request."""
 
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import cast
 
-import anyio
 import msgspec
 import pytest
 
-from supervisor.core.phases import End
 from supervisor.errors import InvalidParams, Outcome
 from supervisor.runtime.httpanswers import AT_ONCE
 from supervisor.runtime.httpdoor import Patience
-from tests.runtime.http_support import HttpStage, opened_at, serving, sockets, staged_at, told
-from tests.runtime.support import PATIENCE, Asked, until
+from tests.runtime.http_support import opened_at, serving, sockets, staged_at, told
+from tests.runtime.support import Asked, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -223,60 +219,3 @@ async def test_a_call_whose_arguments_fit_into_no_header_is_rejected_and_not_sen
             assert problem.data["outcome"] == Outcome.REJECTED
             assert served.heard("tools/call") == []
             assert "Traceback" not in caplog.text
-
-
-# A server that takes no more connections.
-
-
-@asynccontextmanager
-async def out_of_reach(tmp_path: Path, era: str) -> AsyncGenerator[tuple[HttpStage, Path, Asked]]:
-    """Have a run whose server takes no more connections, but still has a call, which waits for a file."""
-    file = tmp_path / "go"
-    with serving(tmp_path, "--era", era, "--stateless") as served:
-        async with opened_at(served) as stage:
-            _, under_way = stage.ask("wait_for", file=str(file))
-            await until(lambda: served.ran("wait_for"))
-            await stage.call("shut")
-            with anyio.fail_after(PATIENCE):
-                while not told(await stage.call("echo")).startswith("not sent: cannot be reached"):
-                    pass  # over a connection that it still had
-            yield stage, file, under_way
-
-
-@pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_calls_that_a_server_has_go_on_though_it_takes_no_more_connections(
-    era: str, tmp_path: Path
-) -> None:
-    async with out_of_reach(tmp_path, era) as (stage, file, under_way):
-        assert told(await stage.call("echo")) == "not sent: cannot be reached: Connection refused"
-        assert stage.run.talk.wire.alive
-        file.touch()
-
-        await until(lambda: under_way.told)
-        assert told(under_way) == "answered: waited"
-        assert "cannot be reached" in await stage.lost()
-
-
-async def test_calls_do_not_save_a_server_for_ever_that_is_silent_and_takes_no_connections(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("supervisor.runtime.httptalk._HOLD", 0.0)
-    async with out_of_reach(tmp_path, "legacy") as (stage, _, under_way):
-        assert "cannot be reached" in await stage.lost()
-
-        assert under_way.told == []
-
-
-async def test_a_server_that_can_be_reached_again_is_never_lost(tmp_path: Path) -> None:
-    with serving(tmp_path, "--era", "legacy") as served:
-        async with opened_at(served) as stage:
-            _, under_way = stage.ask("wait_for", file=str(tmp_path / "go"))
-            await until(lambda: served.ran("wait_for"))
-
-            stage.run.talk.unreachable(End("cannot be reached: so we say"))
-            await until(lambda: served.heard("ping"))
-            (tmp_path / "go").touch()
-
-            await until(lambda: under_way.told)
-            assert told(await stage.call("echo", text="hello")) == "answered: hello"
-            assert stage.end is None
