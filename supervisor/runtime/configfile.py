@@ -110,16 +110,11 @@ def load(
     file of which it was made counts as looked for when it is gone, even if another would be read instead.
     """
     reading = _Reading()
-    files = _vanished(paths, last, reading)
-    layers: list[Layer] = []
-    unusable: list[Problem] = []
-    for path in paths:
-        outcome = _layer(path, reading)
-        files.append(ConfigFile(str(path), found=outcome is not None))
-        if isinstance(outcome, Layer):
-            layers.append(outcome)
-        elif outcome is not None:
-            unusable.append(outcome)
+    outcomes = {path: _layer(path, reading) for path in paths}
+    found = [ConfigFile(str(path), found=outcome is not None) for path, outcome in outcomes.items()]
+    files = [*_vanished(paths, last, reading), *found]
+    layers = [outcome for outcome in outcomes.values() if isinstance(outcome, Layer)]
+    unusable = [outcome for outcome in outcomes.values() if isinstance(outcome, Problem)]
     settings = merged_settings(layers, None if last is None else last.settings)
     judged = [_with_consequence(each, last) for each in candidates(layers, settings.defaults)]
     place = _agents_place(files, layers, environ, last)
