@@ -268,7 +268,7 @@ def _why_stopped(phase: Phase, end: End) -> str:
 
 
 def _forgiven(state: ServerState) -> ServerState:
-    return replace(state, failures=(), due=0.0)
+    return replace(state, failures=(), due=0.0, stillborn=False)
 
 
 def _begin(state: ServerState, reason: str) -> Step:
@@ -308,7 +308,7 @@ def _fail(
         state = _forgiven(state)
     early = now < state.due
     kept = recent(state.failures, now=now, window=restart.window)
-    state = replace(state, failures=kept if early else (*kept, now))
+    state = replace(state, failures=kept if early else (*kept, *(now,) * end.deaths), stillborn=not served)
     clean, due = served is not None and end.code == 0, state.due if early else None
     decision = decide(restart, state.failures, clean=clean, now=now, jitter=jitter, due=due)
     match decision:

@@ -91,6 +91,13 @@ class ServerState(msgspec.Struct, frozen=True):
     """Ends that count."""
     due: float = 0.0
     """When the schedule has its next try. What a call wakes sooner and fails before that does not count."""
+    stillborn: bool = False
+    """Whether its last run ended before it was ready."""
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether its next start will probably fail too, so that others go first."""
+        return self.stillborn or len(self.failures) > 1
 
     @property
     def deadline(self) -> float | None:
@@ -170,6 +177,8 @@ class End(msgspec.Struct, frozen=True):
     """Trying again cannot help, as with a command that does not exist."""
     retry_after: float | None = None
     """Seconds for which the server asked to be let alone."""
+    deaths: int = 1
+    """How many processes it cost: two, where one died when it was asked for its era and the next one too."""
 
 
 class Ended(msgspec.Struct, frozen=True):

@@ -103,6 +103,11 @@ class Conversation:
         """Whether it has said anything at all."""
         return self.wire.heard_at > 0
 
+    @property
+    def asked(self) -> int:
+        """Bytes of questions in the child's input; none, when one could not be put there."""
+        return 0 if self._stdin is None or self._stdin.failed else self.wire.asked
+
     @contextlib.asynccontextmanager
     async def over(self, pipes: Pipes) -> AsyncGenerator[None]:
         """Talk over these pipes; they are closed on the way out, and whoever still waits is told."""

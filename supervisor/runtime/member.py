@@ -202,8 +202,7 @@ class Member:
     def _stdio_run(self, number: int, spec: ServerSpec, launch: Launch) -> StdioRun:
         command = command_of(launch, self._shared.environ)
         program = Program(self.name, command, dialect_of(spec, self._shared.max_line_bytes))
-        # A first failure may be anything; a call that waits is worth a try.
-        doubtful = len(self.actor.state.failures) > 1 and not self.desk.queued
+        doubtful = self.actor.state.doubtful and not self.desk.queued  # a call that waits is worth a try
         return StdioRun(number, program, self._shared.host, self.log, self._listener, doubtful=doubtful)
 
     def _http_run(self, number: int, spec: ServerSpec, endpoint: Endpoint) -> "HttpRun":

@@ -29,7 +29,7 @@ def gathered() -> Generator[None]:
 class Outlet:
     """One stream that we write to, in order, without blocking."""
 
-    __slots__ = ("_descriptor", "_is_closing", "_limit", "_unwritten", "_write")
+    __slots__ = ("_descriptor", "_is_closing", "_limit", "_unwritten", "_write", "failed")
 
     def __init__(
         self, transport: asyncio.WriteTransport, descriptor: int, *, limit: int = sys.maxsize
@@ -37,6 +37,8 @@ class Outlet:
         self._descriptor, self._limit = descriptor, limit
         self._write, self._is_closing = transport.write, transport.is_closing
         self._unwritten = transport.get_write_buffer_size
+        self.failed = False
+        """Whether a message could not be written here and now, as to a reader that is gone or full."""
 
     def write(self, data: bytes) -> bool:
         """Write a message, and tell whether that was done.
@@ -49,7 +51,7 @@ class Outlet:
         try:
             written = os.write(self._descriptor, data)
         except OSError:
-            written = 0
+            written, self.failed = 0, True
         if written != len(data):
             self._write(data[written:])
         return True

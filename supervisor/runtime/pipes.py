@@ -104,12 +104,18 @@ class ChildInput:
 
     def __init__(self, transport: asyncio.WriteTransport, descriptor: int, *, limit: int) -> None:
         self._transport = transport
-        self.write = Outlet(transport, descriptor, limit=limit).write
+        self._outlet = Outlet(transport, descriptor, limit=limit)
+        self.write = self._outlet.write
 
     @property
     def untaken(self) -> int:
         """Bytes that wait here because the child does not read; what its pipe holds is not counted."""
         return self._transport.get_write_buffer_size()
+
+    @property
+    def failed(self) -> bool:
+        """Whether something could not be written because the child was gone, or full."""
+        return self._outlet.failed
 
     @property
     def closed(self) -> bool:

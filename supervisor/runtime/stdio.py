@@ -4,8 +4,9 @@ A run brings the child up, talks with it until it can no longer answer, and retu
 left. It decides nothing about time: how long a start may take and when grace is over is the lifecycle's,
 which calls `close` and `abort`.
 
-A server that dies when it is asked `server/discover` costs a process, not a run: it is started once more
-and greeted the old way, and that is remembered. One that dies either way is tried in turn, a process a run.
+A server that reads `server/discover` and dies costs a process, not a run: it is started once more and
+greeted the old way, and that is remembered. One that dies either way is tried in turn, a process a run. One
+that dies before it reads anything dies of something else, and is not started a second time.
 """
 
 import contextlib
@@ -16,11 +17,13 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 
 import anyio
+from msgspec.structs import replace
 
 from supervisor.core.phases import End, Event, Launched, Lost, Opened, Unhealthy
 from supervisor.core.ringlog import RingLog
 from supervisor.logs import about
 from supervisor.runtime.conversation import Conversation, Dialect, Listener
+from supervisor.runtime.doorstep import Doorstep
 from supervisor.runtime.liveness import Subject, Watch
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import TOKEN_NAME, Orphans
@@ -79,6 +82,7 @@ class StdioRun:
         self._token = host.orphans.token(program.server)
         self._remembered: set[tuple[int, int]] = set()
         self._child: Child | None = None
+        self._doorstep: Doorstep | None = None
         self._closing = False
         self._line: anyio.CancelScope | None = None
         """Ends the wait for a turn to start."""
@@ -127,14 +131,24 @@ class StdioRun:
         before = memory.silent.pop(mine, None)
         probe = not before
         end = await self._live_once(report, turn, probe=probe)
-        if before is None and not self._closing and not self.talk.heard:
+        if before is None and self._died_of_the_question:
             server = self._program.server
             logger.info("%s: %s when asked server/discover", server, end.detail, extra=about(server))
             self.talk, probe = self._new_talk(), False
             end = await self._live_once(report, turn, probe=probe)
-        if not self._closing and not self.talk.heard:
+            end = end if self.talk.heard else replace(end, deaths=2)
+        if self._died_of_the_question:
             memory.silent[mine] = probe
+        elif before is not None and not self.talk.heard:
+            memory.silent[mine] = before
         return end
+
+    @property
+    def _died_of_the_question(self) -> bool:
+        """Whether the child, which is gone, took what it was asked and never said a word."""
+        assert self._doorstep is not None
+        taken = self._doorstep.untaken < self.talk.asked
+        return taken and not self._closing and not self.talk.heard
 
     def hasten(self) -> None:
         """Somebody waits for this server: have it start as if it had never failed."""
@@ -145,6 +159,7 @@ class StdioRun:
         self._leave_the_line()
         if self._child is not None:
             self._remember(self._child)
+            self._leave_the_doorstep()
             self.talk.hang_up()
             self._child.signal(signal.SIGTERM)
 
@@ -160,6 +175,10 @@ class StdioRun:
         if self._line is not None:
             self._line.cancel()
 
+    def _leave_the_doorstep(self) -> None:
+        if self._doorstep is not None:
+            self._doorstep.leave()
+
     def _remember(self, child: Child) -> None:
         """Take note of what is below the child: when that loses its parent and has no token, it is lost."""
         self._remembered |= self._host.orphans.below(child.pid)
@@ -168,7 +187,7 @@ class StdioRun:
         return Conversation(self._program.server, self._program.dialect, self._listener, self._log)
 
     async def _live_once(self, report: Callable[[Event], None], turn: Turn, *, probe: bool) -> End:
-        with self._spawned() as (child, pipes):
+        with self._spawned() as (child, pipes), Doorstep(pipes.stdin) as self._doorstep:
             try:
                 async with self.talk.over(pipes):
                     return await self._serve(child, report, turn, probe=probe)
@@ -244,6 +263,7 @@ class StdioRun:
         elif self.talk.session.probe_ignored or not probe:
             self._host.memory.remember_no_probe(self._program.fingerprint)
         report(Opened(self._number))
+        self._leave_the_doorstep()
         turn.release()
         async with anyio.create_task_group() as tg:
             tg.start_soon(self.talk.follow_changes)

@@ -155,6 +155,8 @@ class PipeWire:
         self._waiting: dict[int, Waiting] = {}
         self._forgotten: deque[int] = deque(maxlen=_FORGOTTEN)
         self._number = 0
+        self.asked = 0
+        """Bytes of the requests that were sent, calls aside."""
         self._idle_talk = False
         """Whether the chunk at hand had something in it that nobody asked for."""
         self._lost: End | None = None
@@ -173,8 +175,10 @@ class PipeWire:
         """
         self._number = number = self._number + 1
         self._waiting[number] = waiting
-        if not self._write(framed(self._framing, request_line(number, method, params))):
+        line = framed(self._framing, request_line(number, method, params))
+        if not self._write(line):
             raise self._not_sent(number)
+        self.asked += len(line)
         return number
 
     def call(self, tool_json: bytes, arguments: msgspec.Raw, extra: bytes, waiting: Waiting) -> int:

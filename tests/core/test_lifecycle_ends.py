@@ -12,6 +12,7 @@ from supervisor.core.phases import (
     Idle,
     Phase,
     Ready,
+    RestartRequested,
     Step,
     StopCause,
     Stopped,
@@ -159,6 +160,32 @@ def test_a_server_that_keeps_failing_is_given_up_with_its_last_reason() -> None:
 
     reason = "exited with code 1; crash loop: 5 failures in 300 s"
     check(got, Unavailable(reason), (), reason)
+
+
+def test_every_process_that_a_run_cost_counts() -> None:
+    got = step(at(STARTING, failures=(99.0,)), Ended(3, replace(CRASH, deaths=2)), ON_FAILURE, now=NOW)
+
+    assert got.state.failures == (99.0, NOW, NOW)
+    assert "failure 3 of at most 5" in got.reason
+
+
+@pytest.mark.parametrize(
+    ("before", "failures", "doubtful"),
+    [
+        pytest.param(STARTING, (), True, id="never ready"),
+        pytest.param(closing(StopCause.START_TIMEOUT), (), True, id="ready too late"),
+        pytest.param(Ready(since=NOW - 0.5), (), False, id="a first failure may be anything"),
+        pytest.param(Ready(since=NOW - 0.5), (99.0,), True, id="ready, but again and again for a moment"),
+        pytest.param(Ready(since=NOW - 99.0), (99.0,), False, id="proven"),
+    ],
+)
+def test_one_that_will_probably_fail_again_is_doubtful(
+    before: Phase, failures: tuple[float, ...], doubtful: bool
+) -> None:
+    got = step(at(before, failures=failures), Ended(3, CRASH), ON_FAILURE, now=NOW)
+
+    assert got.state.doubtful == doubtful
+    assert not step(got.state, RestartRequested(), ON_FAILURE, now=NOW).state.doubtful
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,21 @@ def test_a_server_that_fails_again_and_again_is_given_up_as_a_crash_loop(launche
     assert len(daemon.logged("error")) == 1
 
 
+@pytest.mark.parametrize("before_it_dies", ["true", "read question"])
+def test_a_crash_loop_costs_as_many_processes_as_there_are_failures_allowed(
+    launcher: Launcher, tmp_path: Path, before_it_dies: str
+) -> None:
+    (tmp_path / "seen").mkdir()
+    script = f"echo >> {tmp_path}/seen/starts; {before_it_dies}; exit 1"
+    entry = {"command": "sh", "args": ["-c", script], "restart": {"policy": "always", **QUICKLY}}
+    client = launcher.start({"loop": entry}).client
+
+    loop = until(lambda: (found := client.server("loop"))["phase"] == "unavailable" and found)
+
+    assert loop["reason"] == "exited with code 1; crash loop: 5 failures in 300 s"
+    assert (tmp_path / "seen" / "starts").read_text().count("\n") == 5
+
+
 def test_a_call_wakes_a_server_from_its_backoff(launcher: Launcher) -> None:
     restart = {"policy": "on-failure", "delay": 1000, "maxDelay": 1000}
     client = launcher.start({"one": fake(restart=restart)}).client

@@ -105,22 +105,23 @@ async def test_a_server_that_was_replaced_by_a_modern_one_is_probed_again(host: 
 
 
 async def test_a_server_that_dies_either_way_is_tried_in_turn(host: Host, tmp_path: Path) -> None:
-    argv = fake("--exit-at", "spawn", "--log", tmp_path / "log")
+    argv = fake("--era", "rmcp", "--exit-at", "initialize", "--log", tmp_path / "log")
     tries: list[int] = []
+    deaths: list[int] = []
     asked: list[bool] = []
     for _ in range(4):
         async with staged(host, argv) as stage:
-            await stage.ended()
+            deaths.append((await stage.ended()).deaths)
         tries.append(starts(tmp_path / "log"))
         asked.extend(host.memory.silent.values())
 
-    assert tries == [2, 3, 4, 5]
+    assert (tries, deaths) == ([2, 3, 4, 5], [2, 1, 1, 1])
     assert asked == [False, True, False, True]
 
 
 async def test_one_that_died_either_way_is_met_as_before_once_it_lives(host: Host, tmp_path: Path) -> None:
     server = shlex.join(fake("--era", "rmcp"))
-    argv = ["/bin/sh", "-c", f"test -e {tmp_path}/mended || exit 1; exec {server}"]
+    argv = ["/bin/sh", "-c", f"test -e {tmp_path}/mended || {{ read word; exit 1; }}; exec {server}"]
     for _ in range(2):
         async with staged(host, argv) as stage:
             await stage.ended()
@@ -132,7 +133,7 @@ async def test_one_that_died_either_way_is_met_as_before_once_it_lives(host: Hos
     assert host.memory.silent == {}
 
 
-async def test_a_server_that_exits_before_it_is_asked_is_tried_twice_and_not_remembered(
+async def test_a_server_that_dies_and_leaves_the_question_unread_is_tried_once_a_run(
     host: Host, tmp_path: Path
 ) -> None:
     argv = fake("--exit-at", "spawn", "--exit-code", "3", "--log", tmp_path / "log", "--stderr", "no config")
@@ -140,9 +141,36 @@ async def test_a_server_that_exits_before_it_is_asked_is_tried_twice_and_not_rem
         end = await stage.ended()
 
     assert end == End("exited with code 3", code=3)
-    assert stage.stderr == ["no config", "no config"]
+    assert stage.stderr == ["no config"]
     assert stage.events == [Launched(1)]
-    assert starts(tmp_path / "log") == 2
+    assert starts(tmp_path / "log") == 1
+    assert host.memory.silent == {}
+
+
+async def test_a_server_that_has_read_the_first_of_two_questions_may_have_died_of_it(
+    host: Host, tmp_path: Path
+) -> None:
+    slow = f"until test -e {tmp_path}/asked; do sleep 0.02; done; read one; exit 1"
+    async with staged(host, ["/bin/sh", "-c", slow], Dialect(limits=QUICK)) as stage:
+        first = await until(lambda: stage.run.talk.wire.asked)
+        await until(lambda: stage.run.talk.wire.asked > first)
+        (tmp_path / "asked").touch()
+
+        assert (await stage.ended()).deaths == 2
+
+
+async def test_what_was_learnt_of_a_question_stays_when_the_next_one_is_left_unread(
+    host: Host, tmp_path: Path
+) -> None:
+    argv = ["/bin/sh", "-c", f"test -e {tmp_path}/broken || read word; exit 1"]
+    asked: list[list[bool]] = []
+    for _ in range(3):
+        async with staged(host, argv) as stage:
+            await stage.ended()
+        asked.append(list(host.memory.silent.values()))
+        (tmp_path / "broken").touch()
+
+    assert asked == [[False]] * 3
 
 
 @pytest.mark.parametrize(
