@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.support import PATIENCE, PROGRAM, Launcher, fake, launching, until
+from tests.files import save
 
 AGENTS = {"clock": ["files_echo", "files_absent"]}
 
@@ -101,13 +102,13 @@ def test_a_reload_applies_what_changed_and_a_bad_file_is_exit_78(launcher: Launc
     changed = json.loads(original)
     changed["mcpServers"]["new"] = fake("--tools", 2)
 
-    launcher.config.write_text(json.dumps(changed))
+    save(launcher.config, json.dumps(changed))
     typed(launcher, "reload", "--dry-run")
     assert "unchanged" in typed(launcher, "reload")  # the daemon watches the file, and may have been first
     assert typed(launcher, "status", "new").startswith("name:")
-    launcher.config.write_text("{")
+    save(launcher.config, "{")
     typed(launcher, "reload", status=78)
-    launcher.config.write_text(original)
+    save(launcher.config, original)
     typed(launcher, "reload")
     typed(launcher, "status", "new", status=3)
 

@@ -18,6 +18,7 @@ from supervisor.selftest.case import Case, Result, Scene
 from supervisor.selftest.promises import Complaint, Promise
 from supervisor.selftest.report import Report
 from tests.e2e.support import PATIENCE, until
+from tests.files import whole_lines
 
 FAILING = Case("Z1", Promise.TRUTH, "a server", "it starts", "it flies", (), (lambda _: "no",))
 
@@ -108,7 +109,7 @@ def test_a_polite_end_leaves_nothing(temporary: Path) -> None:
     words = [sys.executable, "-m", "supervisor", "selftest", "D2"]
     with subprocess.Popen(words, env={**os.environ, "TMPDIR": str(temporary)}) as running:
         journal = until(lambda: list(temporary.glob("*/*/journal")))[0]
-        pid = until(lambda: [json.loads(line)["pid"] for line in journal.read_text().splitlines()])[0]
+        pid = until(lambda: [json.loads(line)["pid"] for line in whole_lines(journal)])[0]
         running.terminate()
         assert running.wait(PATIENCE) == 128 + 15
 

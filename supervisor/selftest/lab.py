@@ -203,7 +203,7 @@ class Lab:
 
     def _address(self) -> str:
         if self._page is None:
-            said: list[str] = [line["message"] for line in map(json.loads, self.log.read_text().splitlines())]
+            said: list[str] = [json.loads(line)["message"] for line in _whole_lines(self.log)]
             self._page = next(text for text in reversed(said) if text.startswith(PAGE)).removeprefix(PAGE)
         return self._page
 
@@ -251,12 +251,17 @@ class Lab:
     def journal(self) -> list[dict[str, Any]]:
         """What hostile servers have written down since the journal was begun."""
         with suppress(FileNotFoundError):
-            written = self._journal.read_bytes()
-            return [json.loads(line) for line in written[: written.rfind(b"\n") + 1].splitlines()]
+            return [json.loads(line) for line in _whole_lines(self._journal)]
         return []
 
     def begin_journal(self) -> None:
         self._journal.unlink(missing_ok=True)
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    """The lines of a file so far, without one that is still being written."""
+    written = path.read_bytes()
+    return written[: written.rfind(b"\n") + 1].splitlines()
 
 
 def _opened(descriptor: Path) -> str:

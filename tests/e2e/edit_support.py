@@ -8,16 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests import files
 from tests.e2e.support import Client, Daemon, Json, Launcher, fake, until
 
 SEED = 5
 
 
 def save(path: Path, servers: Json, **form: Any) -> None:
-    """Save as most editors do: a new file, renamed over the old one."""
-    fresh = path.with_name("mcp.json.new")
-    fresh.write_text(json.dumps({"mcpServers": servers}, **form), encoding="utf-8")
-    fresh.replace(path)
+    files.save(path, json.dumps({"mcpServers": servers}, **form))
 
 
 def pids(client: Client) -> dict[str, int | None]:

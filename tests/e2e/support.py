@@ -20,6 +20,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from supervisor.runtime.orphans import instance_of
 from supervisor.runtime.proctable import descendants, entry
+from tests.files import save, whole_lines
 
 PROGRAM = Path(sys.executable).with_name("mcp-supervisor")
 FAKE = Path(__file__).parents[1] / "fake_servers" / "fake.py"
@@ -162,8 +163,7 @@ class Daemon:
 
     def logged(self, level: str | None = None) -> list[Json]:
         """The whole lines of the log so far."""
-        written = self.log.read_bytes()
-        lines = [json.loads(line) for line in written[: written.rfind(b"\n") + 1].splitlines()]
+        lines = [json.loads(line) for line in whole_lines(self.log)]
         return [line for line in lines if level in (None, line["level"])]
 
     def said(self, level: str | None = None) -> list[str]:
@@ -233,7 +233,7 @@ class Launcher:
     def configure(self, servers: Mapping[str, Json], **settings: Any) -> None:
         # Many daemons run at once here, and only one of them could have the usual port.
         settings = {"http": False, **settings}
-        self.config.write_text(json.dumps({"mcpServers": servers, "supervisor": settings}), encoding="utf-8")
+        save(self.config, json.dumps({"mcpServers": servers, "supervisor": settings}))
 
     def spawn(self, *options: str, umask: int = -1) -> Daemon:
         """Start a daemon on the configuration as it is now; it may refuse to."""

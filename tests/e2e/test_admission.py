@@ -8,11 +8,12 @@ from collections import Counter
 from pathlib import Path
 
 from tests.e2e.support import Client, Daemon, Launcher, fake, until
+from tests.files import whole_lines
 
 
 def received(log: Path, method: str) -> list[dict[str, object]]:
     """What the fake server has logged of messages with that method."""
-    lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    lines = [json.loads(line) for line in whole_lines(log)]
     messages = [line["received"] for line in lines if "received" in line]
     return [message for message in messages if message.get("method") == method]
 

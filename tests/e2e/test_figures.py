@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.e2e.support import Client, Json, Launcher, fake, until
 from tests.e2e.test_presence import free_port, page
+from tests.files import save
 
 FOR_EVER = 600
 RESTARTED = {"policy": "on-failure", "delay": 0.05}
@@ -86,9 +87,7 @@ class Ledger:
         self.write(result, json.dumps({"mcpServers": servers, "supervisor": settings}))
 
     def write(self, result: str, text: str) -> None:
-        fresh = self._launcher.directory / "fresh"
-        fresh.write_text(text)
-        fresh.rename(self._launcher.config)
+        save(self._launcher.config, text)
         self._reloaded(result)
 
     def reload(self, result: str, code: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.support import Launcher, fake, launching, until
+from tests.files import save
 
 
 def pids(client: Any) -> dict[str, int | None]:
@@ -50,7 +51,7 @@ def test_a_dry_run_changes_nothing(launcher: Launcher) -> None:
 def test_a_file_that_is_not_json_changes_nothing_and_is_shown(launcher: Launcher) -> None:
     daemon = launcher.start({"s": fake()})
     before = pids(daemon.client)
-    launcher.config.write_text("{", encoding="utf-8")
+    save(launcher.config, "{")
 
     error = daemon.client.error("supervisor/reload")
 
@@ -220,7 +221,7 @@ def test_the_status_shows_who_switched_a_server(launcher: Launcher) -> None:
 
 def test_an_order_that_a_bad_file_prevents_is_not_carried_out_later(launcher: Launcher) -> None:
     daemon = launcher.start({"s": fake()})
-    launcher.config.write_text("{", encoding="utf-8")
+    save(launcher.config, "{")
 
     assert daemon.client.error("servers/disable", server="s")["code"] == -32010
 

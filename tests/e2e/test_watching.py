@@ -4,6 +4,7 @@ import signal
 
 import pytest
 
+from tests import files
 from tests.e2e.edit_support import follow_random_edits, pids, save
 from tests.e2e.support import Json, Launcher, fake, until
 
@@ -26,7 +27,7 @@ def test_a_save_is_applied_and_only_what_changed_is_touched(launcher: Launcher) 
 def test_a_typo_is_shown_with_its_place_until_it_is_mended(launcher: Launcher) -> None:
     daemon = launcher.start({"s": fake()})
     before = pids(daemon.client)
-    launcher.config.write_text('{\n  "mcpServers": {,}\n}', encoding="utf-8")
+    files.save(launcher.config, '{\n  "mcpServers": {,}\n}')
 
     place = f"{launcher.config}:2:18: "
     until(lambda: f"problem: {place}" in launcher.command("status").stdout)
@@ -44,7 +45,7 @@ def test_a_changed_secret_replaces_exactly_its_server_and_is_not_logged(launcher
     daemon = launcher.start(servers)
     before = pids(daemon.client)
 
-    secret.write_text("second-secret", encoding="utf-8")
+    files.save(secret, "second-secret")
 
     until(lambda: pids(daemon.client)["keyed"] != before["keyed"])
     assert pids(daemon.client)["other"] == before["other"]

@@ -22,6 +22,7 @@ from supervisor.errors import BadConfig, SupervisorError
 from supervisor.selftest.case import GOOD, INNOCENTS
 from supervisor.selftest.lab import Lab, hostile, outcome_of, until
 from supervisor.selftest.oracle import contradictions, leftovers
+from tests.files import save
 
 EXAMPLES = max(int(os.environ.get("FUZZ", "40")) // 10, 4)
 NAMES = ("one", "two", "three")
@@ -83,7 +84,7 @@ class Histories(RuleBasedStateMachine):
 
     @rule()
     def break_the_file(self) -> None:
-        self.lab.config.write_text('{"mcpServers": {"one": }')
+        save(self.lab.config, '{"mcpServers": {"one": }')
         try:
             self.lab.client.request("supervisor/reload")
         except BadConfig:

@@ -20,6 +20,7 @@ from supervisor.runtime.calls import Call, CallRequest
 from supervisor.runtime.configfile import load
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.stdio import Host
+from tests.files import whole_lines
 from tests.runtime.support import ENVIRON, PATIENCE, fake
 
 SECRET = "hunter2hunter2"
@@ -108,7 +109,7 @@ class Asked:
 
 def calls_received(log: Path) -> list[str]:
     """The tools that a fake server was asked for, by its log."""
-    records = [json.loads(line).get("received", {}) for line in log.read_text().splitlines()]
+    records = [json.loads(line).get("received", {}) for line in whole_lines(log)]
     return [record["params"]["name"] for record in records if record.get("method") == "tools/call"]
 
 

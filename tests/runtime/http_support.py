@@ -21,6 +21,7 @@ from supervisor.runtime.http import HttpRun, Remote
 from supervisor.runtime.httpdoor import Patience, Site
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.wire import NotSent
+from tests.files import whole_lines
 from tests.runtime.support import PATIENCE, QUICK, Asked, bystander, until
 
 FAKE_HTTP = Path(__file__).parents[1] / "fake_servers" / "fake_http.py"
@@ -51,7 +52,7 @@ class Served:
 
     @property
     def log(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.log_file.read_text().splitlines()]
+        return [json.loads(line) for line in whole_lines(self.log_file)]
 
     def heard(self, rpc: str) -> list[dict[str, str]]:
         """The headers of every request of this kind that arrived."""

@@ -14,6 +14,7 @@ from supervisor.runtime.configfile import load
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.reload import Reloader
 from supervisor.runtime.stdio import Host
+from tests.files import save
 from tests.runtime.support import ENVIRON, PATIENCE, fake
 
 
@@ -38,7 +39,8 @@ class Stage:
         self.reloader = Reloader(self.fleet, loaded, self.load, bus)
 
     def write(self, servers: dict[str, Any], **settings: Any) -> None:
-        self.path.write_text(json.dumps({"mcpServers": servers, "supervisor": settings}))
+        """Save it whole: a thread may be reading the file."""
+        save(self.path, json.dumps({"mcpServers": servers, "supervisor": settings}))
 
     def load(self, last: Loaded | None = None) -> Loaded:
         self.reads += 1

@@ -23,6 +23,7 @@ from supervisor.runtime.process import Command
 from supervisor.runtime.session import Limits
 from supervisor.runtime.stdio import Host, Program, StdioRun
 from supervisor.runtime.wire import NotSent
+from tests.files import whole_lines
 
 FAKE = Path(__file__).parents[1] / "fake_servers" / "fake.py"
 ROOT = Path(__file__).parents[2]
@@ -220,7 +221,7 @@ async def staged(
 
 def received(log: Path) -> list[str]:
     """The methods that a fake server received, by its log; of all its processes."""
-    records = [json.loads(line) for line in log.read_text().splitlines()]
+    records = [json.loads(line) for line in whole_lines(log)]
     return [record["received"].get("method") for record in records if "received" in record]
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.files import whole_lines
 from tests.runtime.fleet_support import Asked, Build, entry
 from tests.runtime.http_support import serving
 
@@ -18,7 +19,7 @@ def anyio_backend() -> tuple[str, dict[str, object]]:
 
 def offered(log: Path) -> object:
     """What we said at the handshake that we can do, by the log of a fake server."""
-    received = [json.loads(line).get("received", {}) for line in log.read_text().splitlines()]
+    received = [json.loads(line).get("received", {}) for line in whole_lines(log)]
     (greeting,) = (message for message in received if message.get("method") == "initialize")
     return greeting["params"]["capabilities"]
 

@@ -18,6 +18,7 @@ from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.reload import Reloader
 from supervisor.runtime.stdio import Host
 from supervisor.runtime.watch import Watcher, directories_of
+from tests import files
 from tests.runtime.support import PATIENCE, in_a_subprocess, until
 
 
@@ -80,9 +81,7 @@ def delete(path: Path) -> None:
 
 def rename_over(path: Path, text: str) -> None:
     """Save as most editors do."""
-    fresh = path.with_name("fresh")
-    fresh.write_text(text)
-    fresh.replace(path)
+    files.save(path, text)
 
 
 @pytest.fixture

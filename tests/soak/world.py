@@ -14,6 +14,7 @@ from pathlib import Path
 
 from supervisor.runtime.proctable import children, entry
 from tests.e2e.support import Client, Daemon, Json, Launcher, answers, environment, fake, launching, until
+from tests.files import save
 from tests.soak.remotes import Remote, listening
 
 SETTINGS: Json = {"http": {"port": 0}, "policy": "open"}
@@ -88,9 +89,7 @@ class World:
 
     def write(self, entries: dict[str, Json]) -> None:
         """Replace the configuration, as an editor does."""
-        fresh = self.launcher.config.with_suffix(".new")
-        fresh.write_text(json.dumps({"mcpServers": entries, "supervisor": SETTINGS}))
-        fresh.replace(self.launcher.config)
+        save(self.launcher.config, json.dumps({"mcpServers": entries, "supervisor": SETTINGS}))
 
     # What the kernel says.
 

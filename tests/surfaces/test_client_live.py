@@ -9,6 +9,7 @@ import pytest
 
 from supervisor.client import Client, Progress, ServerDied, SyncClient, TimedOut, UnknownServer, UnknownTool
 from tests.e2e.support import PATIENCE, Launcher, fake, launching, until
+from tests.files import whole_lines
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -33,7 +34,7 @@ def path(launcher: Launcher) -> str:
 
 def cancellations(launcher: Launcher) -> int:
     """How often the server was told that a call is cancelled."""
-    lines = (launcher.directory / "files.log").read_text().splitlines()
+    lines = whole_lines(launcher.directory / "files.log")
     return sum("notifications/cancelled" in json.dumps(json.loads(line)) for line in lines)
 
 
