@@ -203,6 +203,16 @@ def test_a_sleeping_call_blocks_nobody_and_can_be_cancelled(start: Start) -> Non
     assert [fake.receive()["id"] for _ in range(2)] == ["ping", "slow"]
 
 
+def test_a_held_call_blocks_nobody_and_ends_when_the_file_is_there(start: Start, tmp_path: Path) -> None:
+    fake, gate = start(), tmp_path / "gate"
+    fake.ask("tools/call", name="hold", arguments={"file": str(gate)})
+    assert fake.request("ping")["result"] == {}
+
+    gate.touch()
+
+    assert fake.receive()["result"]["content"][0]["text"] == "held"
+
+
 @pytest.mark.parametrize(("arguments", "status"), [({"code": 7}, 7), ({"signal": "SIGKILL"}, -9), ({}, 1)])
 def test_crash_dies_as_it_is_told(start: Start, arguments: dict[str, Any], status: int) -> None:
     fake = start()

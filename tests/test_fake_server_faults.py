@@ -159,6 +159,15 @@ def test_a_slow_start_delays_the_first_answer_only(start: Start) -> None:
     assert start("--slow-start", "0.05").result("ping") == {}
 
 
+def test_a_start_that_is_held_goes_on_when_the_file_is_there(start: Start, tmp_path: Path) -> None:
+    fake = start("--hold-start", tmp_path / "gate")
+    fake.ask("ping")
+
+    (tmp_path / "gate").touch()
+
+    assert fake.receive()["result"] == {}
+
+
 @pytest.mark.parametrize("option", ["--nonsense", "--era nonsense"])
 def test_a_mistyped_option_is_refused(start: Start, option: str) -> None:
     fake = start(*option.split())

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 FAKE = Path(__file__).parent / "fake.py"
-PATIENCE = 5.0
+PATIENCE = 20.0
 META = "io.modelcontextprotocol/"
 MODERN = {"_meta": {META + "protocolVersion": "2026-07-28", META + "clientCapabilities": {}}}
 

@@ -31,7 +31,7 @@ After the handshake (`initialized`, or the answer to discover)
 Life
     --exit-at STAGE        exit instead of answering: spawn | discover | initialize | list | call
     --exit-code N          the code of --exit-at, --half-line, --leader-exits-on-term and end of input
-    --slow-start SECONDS   read nothing for so long
+    --slow-start SECONDS   read nothing for so long; --hold-start FILE: until there is such a file
     --ignore-eof           live on when stdin closes
     --ignore-sigterm       live on after SIGTERM
     --leader-exits-on-term exit after SIGTERM, instead of dying from it
@@ -42,7 +42,7 @@ Life
     --log FILE             append a JSON line per start, message, signal and end of input
 Each tool is a function in fake_tools.py whose docstring says what it does; all answer, listed or not.
 """
-# ruff: noqa: PTH100, PTH104, PTH120, PTH123
+# ruff: noqa: PTH100, PTH104, PTH110, PTH120, PTH123
 # pathlib imports much, and a fake must start fast.
 
 import os
@@ -70,7 +70,7 @@ FLAGS = (
     *("ignore_eof", "ignore_sigterm", "leader_exits_on_term", "grandchild_ignores_term"),
 )
 COUNTS = ("page_size", "endless_line", "notify_flood", "exit_code", "stderr_flood")
-TEXTS = ("version", "tools_json", "stderr", "grandchild_pidfile", "log")
+TEXTS = ("version", "tools_json", "stderr", "grandchild_pidfile", "log", "hold_start")
 DEFAULTS = {
     **{name: choices[0] for name, choices in CHOICES.items()},
     **dict.fromkeys(FLAGS, False),
@@ -152,6 +152,8 @@ def main():
     if options.exit_at == "spawn":
         sys.exit(options.exit_code)
     time.sleep(options.slow_start)
+    while options.hold_start and not os.path.exists(options.hold_start):
+        time.sleep(0.005)
     if options.echo:
         copy_input()
     else:

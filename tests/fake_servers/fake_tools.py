@@ -32,6 +32,14 @@ def sleep(server, request, arguments):
     server.later(seconds, request, lambda: server.text(request, f"slept {seconds} s"))
 
 
+def hold(server, request, arguments):
+    """Answers once `file` exists, never once it was cancelled; other requests are served meanwhile."""
+    if os.path.exists(arguments["file"]):
+        server.text(request, "held")
+    else:
+        server.later(0.005, request, lambda: hold(server, request, arguments))
+
+
 def burn(server, request, arguments):
     """Keeps a processor busy, and everybody waiting, until `file` exists; then answers."""
     while not os.path.exists(arguments["file"]):
@@ -183,7 +191,7 @@ def close_stdout(server, request, arguments):
 
 ALL = (
     *(echo, raw, sleep, progress, crash, exit_later, big, counter, error, rpc_error, environ, pid, cwd, fds),
-    *(change_tools, end_listen, ask, noise, notify, stderr, deaf, close_stdout, burn),
+    *(change_tools, end_listen, ask, noise, notify, stderr, deaf, close_stdout, burn, hold),
 )
 TOOLS = {tool.__name__: tool for tool in ALL}
 READ_ONLY = {"readOnlyHint": True}

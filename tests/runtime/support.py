@@ -74,7 +74,7 @@ def alive(pid: int) -> bool:
 
 def number_in(path: Path) -> int:
     """The number that a process wrote to a file; 0 while it has not."""
-    return int(path.read_text()) if path.exists() else 0
+    return int(path.read_text().strip() or 0) if path.exists() else 0
 
 
 @contextmanager

@@ -109,14 +109,14 @@ async def test_a_call_to_a_server_that_has_just_died_ends_once(build: Build) -> 
         with anyio.fail_after(PATIENCE):
             while isinstance(fleet.members["fake"].actor.state.phase, Ready):
                 with suppress(ServerUnavailable):
-                    asked.append(Asked(fleet, "fake_sleep", timeout=0.5, arguments={"seconds": 60}))
+                    asked.append(Asked(fleet, "fake_sleep", arguments={"seconds": 60}))
                 await anyio.sleep(0.001)
 
         ends = [await each.end() for each in asked]
-        await anyio.sleep(0.6)  # until every deadline is over
         assert all(isinstance(end, ServerDied | ServerUnavailable) for end in ends)
         assert [len(each.reply.ends) for each in asked] == [1] * len(asked)
         assert fleet.member("fake").view(tools=0).pending == 0
+        assert not fleet._deadlines._calls  # none is left to end once more
 
 
 async def test_a_call_that_takes_too_long_is_cancelled_at_a_server_that_lives_on(
@@ -142,16 +142,18 @@ async def test_a_cancelled_call_ends_at_once(build: Build) -> None:
 
 
 async def test_progress_extends_a_call_and_reaches_the_client(build: Build) -> None:
-    async with build.up({"fake": entry(callTimeout=0.3)}) as fleet:
+    async with build.up() as fleet:
         asked = Asked(
             fleet,
             "fake_progress",
-            arguments={"steps": 8, "interval": 0.1},
+            arguments={"steps": 8, "interval": 0.01},
             _meta={"progressToken": "mine"},
         )
+        deadline = asked.call.deadline
 
         assert await asked.text() == "8 steps"
         assert [params["progressToken"] for _, params in asked.reply.progress] == ["mine"] * 8
+        assert asked.call.deadline > deadline
 
 
 async def test_a_client_that_leaves_does_not_have_its_queue_sent(build: Build, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from supervisor.runtime.configfile import load
 from supervisor.runtime.stdio import Host
 from tests.runtime.fleet_support import Asked
 from tests.runtime.reload_support import Stage, entry
-from tests.runtime.support import ENVIRON
+from tests.runtime.support import ENVIRON, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -86,13 +86,15 @@ async def test_calls_on_a_run_that_was_replaced_are_counted_until_they_end(stage
     stage.write({"s": entry()})
     async with stage.running():
         await stage.reloader.reload()
-        call = Asked(stage.fleet, "s_sleep", arguments={"seconds": 0.5})
+        gate = stage.path.with_name("gate")
+        call = Asked(stage.fleet, "s_hold", arguments={"file": str(gate)})
         stage.write({"s": entry("--tools", 2)})
         await stage.reloader.reload()
 
         assert stage.fleet.summary("s").draining == 1
+        gate.touch()
         await call.text()
-        assert stage.fleet.summary("s").draining == 0
+        await until(lambda: stage.fleet.summary("s").draining == 0)
 
 
 @pytest.mark.parametrize("text", [b"---\nname: a\ntools: [\n---\n", b"\xff", b"---\nname: b\n"], ids=repr)

@@ -21,7 +21,6 @@ from tests.runtime.support import until
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
 SLOW = entry("--slow-start", 30)
-HELD = {"seconds": 0.3}
 
 
 def processes() -> set[int]:
@@ -33,6 +32,8 @@ class Scene(Stage):
 
     def __init__(self, directory: Path, host: Host) -> None:
         super().__init__(directory, host)
+        self.gate = directory / "gate"
+        """What holds a server or a call until it is there."""
         self.answers: list[Reloaded] = []
         self._tasks: TaskGroup | None = None
 
@@ -52,6 +53,14 @@ class Scene(Stage):
         current = self.reloader._next
         self._tasks.start_soon(self._ask)
         await current.begun.wait()
+
+    def held(self, **keys: Any) -> dict[str, Any]:
+        """An entry of a server whose start takes until the gate opens."""
+        return entry("--hold-start", self.gate, **keys)
+
+    def call(self) -> Asked:
+        """A call that takes until the gate opens."""
+        return Asked(self.fleet, "s_hold", arguments={"file": str(self.gate)})
 
     async def _ask(self) -> None:
         self.answers.append(await self.reloader.reload())
@@ -109,10 +118,11 @@ async def test_an_edit_that_is_taken_back_leaves_the_old_run_alone(scene: Scene)
 
 async def test_a_retuned_start_goes_on(scene: Scene) -> None:
     async with scene.up({"s": entry()}):
-        await scene.save({"s": entry("--slow-start", 0.3)})
+        await scene.save({"s": scene.held()})
         await until(lambda: len(processes()) == 2)
         started = processes() - {scene.pid("s")}
-        await scene.save({"s": entry("--slow-start", 0.3, callTimeout=7)})
+        await scene.save({"s": scene.held(callTimeout=7)})
+        scene.gate.touch()
         await until(lambda: len(scene.answers) == 2)
         assert {scene.pid("s")} == started
 
@@ -124,13 +134,14 @@ async def test_what_is_wanted_then_not_then_again_is_started_once(
     scene: Scene, tuned: dict[str, Any]
 ) -> None:
     async with scene.up({}):
-        await scene.save({"s": entry("--slow-start", 0.3)})
+        await scene.save({"s": scene.held()})
         await scene.starting("s")
         change = scene.reloader._changes["s"]
-        for servers in ({"s": SLOW}, {"s": entry("--slow-start", 0.3, **tuned)}):
+        for servers in ({"s": SLOW}, {"s": scene.held(**tuned)}):
             scene.write(servers)
             change.want(scene.load().servers["s"], "add")
         member = scene.fleet.members["s"]
+        scene.gate.touch()
 
     assert (member, member.actor.state.run) == (scene.fleet.members["s"], 1)
     assert member.spec == change.wanted
@@ -148,21 +159,23 @@ async def test_a_start_that_an_operator_ends_is_no_wait_for_ever(scene: Scene) -
 
 async def test_a_server_that_an_operator_stops_while_it_is_replaced_stays_stopped(scene: Scene) -> None:
     async with scene.up({"s": entry()}):
-        await scene.save({"s": entry("--slow-start", 0.3)})
+        await scene.save({"s": scene.held()})
         await until(lambda: len(processes()) == 2)
         await scene.fleet.stop_server("s")
+        scene.gate.touch()
         await until(lambda: scene.answers)
         await until(lambda: not processes())
 
 
 async def test_an_exclusive_server_starts_when_its_predecessor_is_gone(scene: Scene) -> None:
     async with scene.up({"s": entry(exclusive=True)}):
-        call = Asked(scene.fleet, "s_sleep", arguments=HELD)
+        call = scene.call()
         before = processes()
         await scene.save({})
         await scene.save({"s": entry("--tools", 1, exclusive=True)})
         assert processes() == before
-        assert "result" not in call.reply.ends
+        assert call.reply.ends == []
+        scene.gate.touch()
         await call.text()
         await until(lambda: scene.answers[1:])
         assert len(processes()) == 1
@@ -171,19 +184,21 @@ async def test_an_exclusive_server_starts_when_its_predecessor_is_gone(scene: Sc
 
 async def test_a_call_between_two_exclusive_runs_waits_for_the_second(scene: Scene) -> None:
     async with scene.up({"s": entry(exclusive=True)}):
-        held = Asked(scene.fleet, "s_sleep", arguments=HELD)
+        held = scene.call()
         await scene.save({"s": entry("--log", os.devnull, exclusive=True)})
         await until(lambda: scene.fleet.members["s"].pid is None)
         call = Asked(scene.fleet, "s_echo", arguments={"text": "hello"})
 
-        assert "result" not in held.reply.ends
+        assert held.reply.ends == []
+        scene.gate.touch()
         assert await call.text()
 
 
 async def test_calls_that_wait_are_served_by_the_successor(scene: Scene) -> None:
     async with scene.up({"s": entry(maxConcurrency=1)}):
-        calls = [Asked(scene.fleet, "s_sleep", arguments=HELD) for _ in range(3)]
+        calls = [scene.call() for _ in range(3)]
         await scene.save({"s": entry("--log", os.devnull, maxConcurrency=1)})
+        scene.gate.touch()
         answers = [await call.end() for call in calls]
 
     assert all("content" in answer for answer in answers)

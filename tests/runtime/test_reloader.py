@@ -35,12 +35,16 @@ async def test_those_who_ask_again_for_what_is_under_way_share_its_answer(stage:
     async def ask() -> None:
         answers.append(await stage.reloader.reload())
 
-    stage.write({"slow": entry("--slow-start", 0.3)})
+    gate = stage.path.with_name("gate")
+    stage.write({"slow": entry("--hold-start", gate)})
     async with stage.running(), anyio.create_task_group() as tg:
         tg.start_soon(ask)
         await until(lambda: "slow" in stage.fleet.members)
+        again = stage.reloader._next
         for _ in range(5):
             tg.start_soon(ask)
+        await again.begun.wait()
+        gate.touch()
 
     assert stage.reads == 3
     assert answers == [Reloaded({"slow": "add"}, {"slow": "ok"}, ())] * 6
@@ -48,13 +52,15 @@ async def test_those_who_ask_again_for_what_is_under_way_share_its_answer(stage:
 
 
 async def test_one_who_leaves_does_not_leave_the_reload_half_done(stage: Stage) -> None:
-    stage.write({"slow": entry("--slow-start", 0.3)})
+    gate = stage.path.with_name("gate")
+    stage.write({"slow": entry("--hold-start", gate)})
     async with stage.running():
         with anyio.CancelScope() as impatient:
             async with anyio.create_task_group() as tg:
                 tg.start_soon(stage.reloader.reload)
                 await until(lambda: "slow" in stage.fleet.members)
                 impatient.cancel()
+        gate.touch()
 
         await until(lambda: stage.events)
 

@@ -46,12 +46,14 @@ async def test_a_server_that_sleeps_is_listed_while_it_is_replaced(stage: Stage)
         await stage.reloader.reload()
         before = stage.fleet.members["s"]
         await before.actor.reach(Idle)
-        stage.write({"s": entry("--slow-start", 0.3, **LAZY)})
+        gate = stage.path.with_name("gate")
+        stage.write({"s": entry("--hold-start", gate, **LAZY)})
 
         await stage.reloader.begin()
         assert stage.fleet.members["s"] is before
         assert listed(stage)
         call = Asked(stage.fleet, "s_echo", arguments={"text": "hello"})
+        gate.touch()
         await until(lambda: stage.fleet.members["s"] is not before)
 
         assert listed(stage)
@@ -99,10 +101,13 @@ async def test_an_old_run_that_has_died_meanwhile_is_not_said_to_stay(stage: Sta
     async with stage.running():
         await stage.reloader.reload()
         before = stage.fleet.members["s"]
-        stage.write({"s": entry("--slow-start", 0.3, "--exit-at", "initialize", protocol="2025-11-25")})
+        gate = stage.path.with_name("gate")
+        stage.write({"s": entry("--hold-start", gate, "--exit-at", "initialize", protocol="2025-11-25")})
         await stage.reloader.begin()
         assert before.pid is not None
         os.kill(before.pid, signal.SIGKILL)
+        await before.actor.reach(Unavailable)
+        gate.touch()
 
         done = await stage.reloader.reload()
 
