@@ -173,10 +173,11 @@ class Faults:
         await request.reply(202)
 
     async def curious(self, request, argument):
-        """curious:COUNT; ask so many things, take in no answer, and then tell of a change."""
+        """curious:COUNT; ask so many things, take in no answer, then have one more tool and tell of it."""
         self.server.deaf_to_answers = True
         for number in range(int(argument)):
             await request.say({"jsonrpc": "2.0", "id": number, "method": "roots/list", "params": {}})
+        self.server.extra += 1
         await request.say(note("tools/list_changed"))
         await asyncio.sleep(FOREVER)
 

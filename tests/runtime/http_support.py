@@ -22,6 +22,7 @@ from supervisor.runtime.httpdoor import Patience, Site
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.wire import NotSent
 from tests.files import whole_lines
+from tests.ports import reserved
 from tests.runtime.support import PATIENCE, QUICK, Asked, bystander, until
 
 FAKE_HTTP = Path(__file__).parents[1] / "fake_servers" / "fake_http.py"
@@ -65,11 +66,11 @@ class Served:
 
 @contextmanager
 def serving(directory: Path, *options: object) -> Iterator[Served]:
-    """Have a fake HTTP server running; it is killed on the way out."""
+    """Have a fake HTTP server running; it is killed on the way out, and until then its port stays its own."""
     log_file = directory / "http.log"
     log_file.touch()
-    argv = [sys.executable, "-I", "-S", str(FAKE_HTTP), "--log", str(log_file), *map(str, options)]
-    with bystander(argv) as process:
+    argv = [sys.executable, "-I", "-S", str(FAKE_HTTP), "--log", str(log_file)]
+    with reserved() as port, bystander([*argv, "--port", str(port), *map(str, options)]) as process:
         yield Served(process, log_file, "https" if "--tls" in options else "http")
 
 

@@ -20,6 +20,8 @@ from tests.runtime.support import bystander, until
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
 WATCHED = {"healthInterval": 0.2}
+AT_LEISURE = {"healthInterval": 1.0}
+"""For one that must answer in time, on a busy machine too."""
 ERAS = pytest.mark.parametrize("era", ["legacy", "modern"])
 
 
@@ -72,8 +74,8 @@ async def test_a_server_that_no_longer_reads_is_found_out_by_a_probe(era: str, b
 
 async def test_a_healthy_server_is_left_alone(build: Build, tmp_path: Path) -> None:
     log = tmp_path / "fake.log"
-    async with build.up({"fake": entry("--era", "legacy", "--log", log, **WATCHED)}) as fleet:
-        await until(lambda: log.read_text().count('"method":"ping"') >= 4)
+    async with build.up({"fake": entry("--era", "legacy", "--log", log, **AT_LEISURE)}) as fleet:
+        await until(lambda: log.read_text().count('"method":"ping"') >= 3)
 
         assert fleet.members["fake"].ready
         assert not fleet.members["fake"].ends
@@ -119,8 +121,8 @@ async def test_an_http_server_that_stops_answering_is_found_out_by_a_probe(
 
 async def test_an_http_server_that_answers_is_left_alone(build: Build, tmp_path: Path) -> None:
     with serving(tmp_path, "--era", "legacy") as served:
-        async with build.up({"remote": {"url": served.url, **WATCHED}}) as fleet:
-            await until(lambda: len(served.heard("ping")) >= 4)
+        async with build.up({"remote": {"url": served.url, **AT_LEISURE}}) as fleet:
+            await until(lambda: len(served.heard("ping")) >= 3)
 
             assert fleet.members["remote"].ready
 

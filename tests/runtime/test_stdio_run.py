@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.phases import End, Launched, Opened
+from supervisor.runtime import conversation
 from supervisor.runtime.conversation import Dialect
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import TOKEN_NAME
@@ -19,6 +20,7 @@ from tests.runtime.support import (
     ENVIRON,
     INSTANCE,
     LOOPS,
+    PATIENCE,
     QUICK,
     TELL,
     Stage,
@@ -321,10 +323,16 @@ async def test_a_changed_list_is_read_anew(host: Host, era: str) -> None:
     [(2, 0, "tool list cannot be read"), (0, 2, "a new one did not come in time")],
 )
 async def test_a_new_list_that_fails_leaves_the_old_one(
-    host: Host, caplog: pytest.LogCaptureFixture, broken_at: int, silent_at: int, warning: str
+    host: Host,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    broken_at: int,
+    silent_at: int,
+    warning: str,
 ) -> None:
+    monkeypatch.setattr(conversation, "_SHARE", 0)  # one that took long is followed by no long rest here
     argv = small_server(silent_at=silent_at, broken_at=broken_at, on_call=TELL)
-    async with staged(host, argv, Dialect(limits=Limits(listing=0.1))) as stage:
+    async with staged(host, argv, Dialect(limits=Limits(listing=1.0 if silent_at else PATIENCE))) as stage:
         await stage.opened()
         await stage.call("anything")
         await until(lambda: warning in caplog.text)

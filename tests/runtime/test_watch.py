@@ -163,7 +163,7 @@ async def test_a_file_that_vanishes_changes_nothing_and_its_return_is_seen(
         await stage.heard(1)
         assert stage.servers == {"a"}
 
-        save(config, off("b"))
+        rename_over(config, off("b"))
         await stage.heard(2)
 
     assert stage.servers == {"b"}
@@ -243,12 +243,12 @@ async def test_a_better_place_for_the_configuration_is_noticed(tmp_path: Path, h
 
 async def test_a_typo_is_reported_once_and_mended_by_the_next_save(stage: Stage, config: Path) -> None:
     async with stage.watching():
-        save(config, '{"mcpServers": {,}}')
+        rename_over(config, '{"mcpServers": {,}}')
         await stage.heard(1)
         assert stage.reloader.failure[0].startswith(f"{config}:1:17: ")
         assert stage.servers == {"a"}
 
-        save(config, off("b"))
+        rename_over(config, off("b"))
         await stage.heard(2)
 
     assert stage.servers == {"b"}
@@ -264,11 +264,10 @@ async def test_fifty_saves_end_in_the_last_state(stage: Stage, config: Path) -> 
     assert len(stage.events) < 10
 
 
-async def test_the_wait_for_news_ends_at_once_when_cancelled(stage: Stage) -> None:
+async def test_the_wait_for_news_ends_when_cancelled(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watch, "_UNASKED", 3600.0)
     async with stage.watching():
         await anyio.wait_all_tasks_blocked()
-        began = anyio.current_time()
-    assert anyio.current_time() - began < PATIENCE / 4
 
 
 EXHAUSTED = """

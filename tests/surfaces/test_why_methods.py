@@ -282,11 +282,11 @@ async def test_a_server_killed_from_outside_is_told_from_one_that_we_ended(tmp_p
         (Kind.PROTOCOL, {**fake("--version", "1999-01-01"), "protocol": "2025-11-25"}),
         (Kind.BROKEN_LISTING, fake("--endless-pages", "--same-cursor")),
         (Kind.BROKEN_PIPE, {"command": "sh", "args": ["-c", "exec sleep 1000 >&-"]}),
-        (Kind.FRAMING, {**fake(), "framing": "content-length", "startTimeout": 0.5}),
+        (Kind.FRAMING, {**fake(), "framing": "content-length", "startTimeout": 2}),
         (Kind.BAD_INTERPRETER, {"command": "sh", "args": ["-c", "exec no-such-program"]}),
         (Kind.EXITED_CLEANLY, {"command": "true"}),
         (Kind.NO_TOOLS, fake("--tools", 0)),
-        (Kind.NOISE, {"command": "sh", "args": ["-c", "echo ready; exec sleep 1000"], "startTimeout": 0.2}),
+        (Kind.NOISE, {"command": "sh", "args": ["-c", "echo ready; exec sleep 1000"], "startTimeout": 2}),
     ],
 )
 async def test_what_really_happens_is_recognised(tmp_path: Path, kind: Kind, entry: dict[str, Any]) -> None:
