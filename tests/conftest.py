@@ -3,10 +3,11 @@
 import signal
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-# A deadline for each example would be an assertion about the wall clock, and fails on a busy machine.
-settings.register_profile("any machine", deadline=None)
+# A deadline for each example would be an assertion about the wall clock, and fails on a busy machine; so is
+# the check that examples are made quickly.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("any machine")
 
 # A shell without job control starts what runs in the background deaf to Ctrl-C, and tests press it.

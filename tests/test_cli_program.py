@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -85,12 +86,19 @@ def test_closed_streams_do_no_harm() -> None:
 
 
 def test_a_reader_that_goes_away_ends_it_quietly(tmp_path: Path) -> None:
+    gone = threading.Event()
+
+    def answer(connection: Connection, message: Message) -> None:
+        assert gone.wait(WAIT)
+        connection.send({"id": message["id"], **ECHO})
+
     with (
-        scripted_daemon(tmp_path, {"tools/call": ECHO}) as daemon,
+        scripted_daemon(tmp_path, {"tools/call": answer}) as daemon,
         start([*PROGRAM, "call", "demo_x", "--socket", daemon.path]) as child,
     ):
         assert child.stdout is not None
         child.stdout.close()
+        gone.set()
         assert child.stderr is not None
         said = child.stderr.read()
         child.wait(WAIT * 4)

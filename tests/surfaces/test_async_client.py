@@ -7,13 +7,23 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 
 from supervisor import errors
 from supervisor.client import Client
 from supervisor.errors import DaemonUnreachable
 from supervisor.surfaces.exchange import Progress
-from tests.cli_support import WAIT, Answer, Connection, Message, hang_up, say_nothing, scripted_daemon
+from tests.cli_support import (
+    WAIT,
+    Answer,
+    Connection,
+    Message,
+    ScriptedDaemon,
+    hang_up,
+    say_nothing,
+    scripted_daemon,
+)
 
 
 @pytest.fixture(params=["asyncio", "trio"])
@@ -88,15 +98,21 @@ async def test_an_exception_of_the_caller_is_not_wrapped(tmp_path: Path) -> None
             raise KeyError("mine")
 
 
+async def give_up_slow(client: Client, daemon: ScriptedDaemon) -> None:
+    """Ask something that is not answered, and cancel that once the daemon has it."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(client.request, "slow")
+        assert await anyio.to_thread.run_sync(daemon.arrived.wait, WAIT)
+        tasks.cancel_scope.cancel()
+
+
 async def test_a_cancelled_request_is_cancelled_at_the_daemon_and_the_client_goes_on(tmp_path: Path) -> None:
     with (
         anyio.fail_after(WAIT),
         scripted_daemon(tmp_path, {"slow": say_nothing, "ask": {"result": 2}}) as daemon,
     ):
         async with Client(daemon.path) as client:
-            with anyio.move_on_after(0.01) as scope:
-                await client.request("slow")
-            assert scope.cancelled_caught
+            await give_up_slow(client, daemon)
             assert await client.request("ask") == 2
 
     assert daemon.asked("notifications/cancelled") == {"requestId": 1}
@@ -121,8 +137,7 @@ async def test_a_late_answer_reaches_nobody(tmp_path: Path) -> None:
 
     with anyio.fail_after(WAIT), scripted_daemon(tmp_path, {"slow": say_nothing, "ask": late}) as daemon:
         async with Client(daemon.path) as client:
-            with anyio.move_on_after(0.01):
-                await client.request("slow")
+            await give_up_slow(client, daemon)
             assert await client.request("ask") == "mine"
 
 
