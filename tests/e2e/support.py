@@ -27,6 +27,7 @@ FAKE = Path(__file__).parents[1] / "fake_servers" / "fake.py"
 PATIENCE = 20.0
 """Seconds after which something that must happen has not."""
 TOKEN = b"MCP_SUPERVISOR_RUN="
+PAGES = "metrics and health at "
 
 Loop = Literal["uvloop", "asyncio"]
 Json = dict[str, Any]
@@ -170,6 +171,12 @@ class Daemon:
         """The messages of the log so far."""
         return [line["message"] for line in self.logged(level)]
 
+    @property
+    def port(self) -> int:
+        """Where its pages are, by its log; it chose the port itself, if it was given 0."""
+        (address,) = until(lambda: [line for line in self.said() if line.startswith(PAGES)])
+        return int(address.rpartition(":")[2])
+
     def pids(self) -> set[int]:
         """Everything alive that this daemon, or another one on its socket, has started."""
         return {found.pid for found in descendants(self.process.pid)} | self.tokened()
@@ -251,6 +258,18 @@ class Launcher:
             )
         self.started.append(Daemon(process, self.socket, log))
         return self.started[-1]
+
+    def reload(self, daemon: Daemon, servers: Mapping[str, Json], **settings: Any) -> Json:
+        """Configure these servers, and what is told of the reload; it is over, whoever asked for it first.
+
+        The daemon watches its file: what it answers to us may be that all has been done already.
+        """
+        with Client(daemon.socket) as listener:
+            listener.result("events/subscribe", kinds=["reload"])
+            self.configure(servers, **settings)
+            daemon.client.result("supervisor/reload")
+            told: Json = listener.receive()["params"]
+            return told
 
     def start(self, servers: Mapping[str, Json], *options: str, **settings: Any) -> Daemon:
         """A daemon whose socket answers and whose servers have all come up or failed."""

@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from tests.e2e.support import Client, Daemon, Launcher, fake, until
+from tests.e2e.support import Client, Daemon, Launcher, answers, fake, until
 from tests.files import whole_lines
 
 
@@ -16,6 +16,12 @@ def received(log: Path, method: str) -> list[dict[str, object]]:
     lines = [json.loads(line) for line in whole_lines(log)]
     messages = [line["received"] for line in lines if "received" in line]
     return [message for message in messages if message.get("method") == method]
+
+
+def waiting(daemon: Daemon) -> int:
+    """How many calls the only server of a daemon has, sent or not."""
+    number: int = daemon.client.server("one")["pending"]
+    return number
 
 
 def flood(client: Client, tool: str, count: int, **arguments: object) -> None:
@@ -28,39 +34,43 @@ def flood(client: Client, tool: str, count: int, **arguments: object) -> None:
 def test_a_flood_delays_another_client_by_one_call_and_not_by_its_queue(
     launcher: Launcher, tmp_path: Path
 ) -> None:
-    log = tmp_path / "server.log"
+    log, gate = tmp_path / "server.log", tmp_path / "gate"
     daemon = launcher.start({"one": fake("--log", log, maxConcurrency=1)}, limits={"callsPerClient": 64})
     greedy, modest = daemon.connect(), daemon.connect()
-    flood(greedy, "one_sleep", 60, seconds=0.05)
-    until(lambda: len(received(log, "tools/call")) >= 2)
-    before = len(received(log, "tools/call"))
+    flood(greedy, "one_hold", 60, file=str(gate))
+    until(lambda: waiting(daemon) == 60)
+    asked = modest.ask("tools/call", name="one_echo", arguments={"mine": True})
+    until(lambda: waiting(daemon) == 61)
 
-    modest.text("one_echo", mine=True)
+    gate.touch()
+    assert modest.receive()["id"] == asked
 
     order = [json.dumps(message["params"]) for message in received(log, "tools/call")]
     mine = next(index for index, params in enumerate(order) if "mine" in params)
-    assert mine - before <= 2
+    assert mine <= 2
 
 
-def test_calls_past_the_queue_are_busy_and_say_so(launcher: Launcher) -> None:
+def test_calls_past_the_queue_are_busy_and_say_so(launcher: Launcher, tmp_path: Path) -> None:
     daemon = launcher.start({"one": fake(maxConcurrency=1, maxQueue=3)})
     client = daemon.connect()
 
-    flood(client, "one_sleep", 8, seconds=0.2)
-    answers = [client.receive() for _ in range(8)]
+    flood(client, "one_hold", 8, file=str(tmp_path / "gate"))
+    refused = [client.receive()["error"] for _ in range(4)]
 
-    refused = [answer["error"] for answer in answers if "error" in answer]
     assert Counter(error["code"] for error in refused) == {-32007: 4}
     assert {error["data"]["outcome"] for error in refused} == {"not_sent"}
+    (tmp_path / "gate").touch()
+    assert all("result" in client.receive() for _ in range(4))
 
 
-def test_calls_past_the_limit_of_a_client_are_busy(launcher: Launcher) -> None:
+def test_calls_past_the_limit_of_a_client_are_busy(launcher: Launcher, tmp_path: Path) -> None:
     daemon = launcher.start({"s": fake()}, limits={"callsPerClient": 2})
     client = daemon.connect()
 
-    flood(client, "s_sleep", 3, seconds=0.2)
+    flood(client, "s_hold", 3, file=str(tmp_path / "gate"))
 
     assert client.receive()["error"]["code"] == -32007
+    (tmp_path / "gate").touch()
     assert all("result" in client.receive() for _ in range(2))
 
 
@@ -110,33 +120,43 @@ def test_a_call_to_a_server_in_backoff_wakes_it(launcher: Launcher) -> None:
     assert daemon.client.server("one")["restarts"] == 1
 
 
-def test_a_call_waits_for_a_server_that_is_still_starting(launcher: Launcher) -> None:
-    launcher.configure({"slow": fake("--slow-start", "0.5")})
+def starting(launcher: Launcher, gate: Path) -> Daemon:
+    """A daemon whose server comes up when the gate is there."""
+    launcher.configure({"slow": fake("--hold-start", gate)})
     daemon = launcher.spawn()
-    until(launcher.socket.exists)
-    with Client(launcher.socket) as client:
-        until(lambda: client.server("slow")["phase"] == "starting")
+    until(lambda: answers(daemon))
+    until(lambda: daemon.client.server("slow")["phase"] == "starting")
+    return daemon
 
-        assert client.text("slow_echo", hello=1)
-    assert daemon.process.poll() is None
+
+def test_a_call_waits_for_a_server_that_is_still_starting(launcher: Launcher, tmp_path: Path) -> None:
+    daemon = starting(launcher, tmp_path / "gate")
+    client = daemon.connect()
+
+    client.ask("tools/call", name="slow_echo", arguments={"hello": 1})
+    until(lambda: daemon.client.server("slow")["pending"])
+    (tmp_path / "gate").touch()
+
+    assert "result" in client.receive()
 
 
 def test_a_call_for_a_tool_that_a_starting_server_turns_out_not_to_have_is_unknown(
-    launcher: Launcher,
+    launcher: Launcher, tmp_path: Path
 ) -> None:
-    launcher.configure({"slow": fake("--slow-start", "0.5")})
-    launcher.spawn()
-    until(launcher.socket.exists)
-    with Client(launcher.socket) as client:
-        until(lambda: client.server("slow")["phase"] == "starting")
+    daemon = starting(launcher, tmp_path / "gate")
+    client = daemon.connect()
 
-        assert client.refusal("slow_nonsense")["code"] == -32002
+    client.ask("tools/call", name="slow_nonsense", arguments={})
+    until(lambda: daemon.client.server("slow")["pending"])
+    (tmp_path / "gate").touch()
+
+    assert client.receive()["error"]["code"] == -32002
 
 
 def test_a_parked_call_ends_at_its_deadline_as_not_sent(launcher: Launcher) -> None:
     daemon = launcher.start({"one": fake(maxConcurrency=1, callTimeout=30)})
     client = daemon.connect()
-    flood(client, "one_sleep", 1, seconds=5)
+    flood(client, "one_sleep", 1, seconds=1000)
     until(lambda: daemon.client.server("one")["pending"] == 1)
 
     error = daemon.client.error("tools/call", name="one_echo", timeout=0.1)

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import Any
 
 from tests.e2e.support import Client, Json, Launcher, fake, until
-from tests.e2e.test_presence import free_port, page
+from tests.e2e.test_presence import PAGES, page
 from tests.files import save
 
 FOR_EVER = 600
@@ -21,15 +21,15 @@ class Ledger:
     """A daemon, a script that acts on it, and what the script has done, in the names of the series."""
 
     def __init__(self, launcher: Launcher, **servers: Json) -> None:
-        self._launcher, self._port = launcher, free_port()
-        self.daemon = launcher.start(servers, http={"port": self._port}, **SETTINGS)
+        self._launcher = launcher
+        self.daemon = launcher.start(servers, **PAGES, **SETTINGS)
         self._client, self._events = self.daemon.connect(), self.daemon.connect()
         self._events.result("events/subscribe", kinds=["reload"])
         self._start = self._counters()
         self.done: Counter[str] = Counter()
 
     def _counters(self) -> Counter[str]:
-        text = page(self._port, "/metrics")[1]
+        text = page(self.daemon.port, "/metrics")[1]
         rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
         series = {name.removeprefix("mcp_supervisor_"): float(value) for name, _, value in rows}
         kept = {name: int(value) for name, value in series.items() if is_steady_counter(name)}
@@ -83,7 +83,7 @@ class Ledger:
 
     def save(self, result: str, /, **servers: Json) -> None:
         """Have new servers configured, and wait for what the daemon makes of that."""
-        settings = {"http": {"port": self._port}, **SETTINGS}
+        settings = {**PAGES, **SETTINGS}
         self.write(result, json.dumps({"mcpServers": servers, "supervisor": settings}))
 
     def write(self, result: str, text: str) -> None:

@@ -82,9 +82,8 @@ def test_an_eager_server_is_not_remembered(launcher: Launcher) -> None:
 
 def test_a_server_that_becomes_lazy_is_remembered_from_then_on(launcher: Launcher) -> None:
     daemon = launcher.start({"s": fake()})
-    launcher.configure({"s": lazy()})
 
-    assert daemon.client.result("supervisor/reload")["plan"] == {"s": "retune"}
+    assert launcher.reload(daemon, {"s": lazy()})["plan"] == {"s": "retune"}
 
     assert len(kept(launcher)) == 1
 
@@ -147,5 +146,5 @@ def test_a_remembered_server_that_cannot_be_started_any_more_says_so(
     refusal = daemon.client.refusal("s_echo")
 
     assert refusal["data"]["outcome"] in ("not_sent", "timed_out")
-    assert daemon.client.server("s")["state"] == "unavailable"
+    until(lambda: daemon.client.server("s")["state"] == "unavailable")
     assert "s_echo" not in daemon.client.tools()

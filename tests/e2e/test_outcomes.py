@@ -34,7 +34,7 @@ class FakeLog:
 @pytest.fixture(scope="module")
 def daemon(shared_on_either_loop: Launcher) -> Daemon:
     log = shared_on_either_loop.directory / "fake.log"
-    servers = {"one": fake("--log", log), "impatient": fake(callTimeout=0.2), "patient": fake(callTimeout=1)}
+    servers = {"one": fake("--log", log), "impatient": fake(callTimeout=0.2), "patient": fake(callTimeout=2)}
     servers |= {"stammering": fake("--duplicate-answer", "--wrong-id")}
     return shared_on_either_loop.start(servers | {name: fake() for name in MORTALS}, policy="open")
 
@@ -167,7 +167,7 @@ def test_a_client_may_ask_for_less_time_and_the_server_is_told(client: Client, l
 
 
 def test_progress_extends_the_time(client: Client) -> None:
-    arguments = {"steps": 12, "interval": 0.1}
+    arguments = {"steps": 12, "interval": 0.2}
     client.ask("tools/call", name="patient_progress", arguments=arguments, _meta={"progressToken": 1})
 
     messages = [client.receive() for _ in range(13)]

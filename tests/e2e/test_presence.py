@@ -1,5 +1,6 @@
 """A real daemon as systemd and health checks see it, without either."""
 
+import re
 import socket
 import subprocess
 import urllib.error
@@ -11,14 +12,10 @@ from pathlib import Path
 import pytest
 
 from supervisor.errors import BAD_CONFIG
-from tests.e2e.support import PATIENCE, PROGRAM, Daemon, Launcher, answers, fake, until
+from tests.e2e.support import PATIENCE, PROGRAM, Daemon, Json, Launcher, answers, fake, until
 
-
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+PAGES: Json = {"http": {"port": 0}}
+"""Settings of a daemon that chooses the port of its pages."""
 
 
 def page(port: int, path: str) -> tuple[int, str]:
@@ -60,35 +57,32 @@ def notified(launcher: Launcher, tmp_path: Path) -> Iterator[Notified]:
 
 
 def test_readiness_names_the_critical_server_that_is_missing(launcher: Launcher) -> None:
-    port = free_port()
-    launcher.start(
+    daemon = launcher.start(
         {
             "good": fake(critical=True),
             "gone": {"command": "/does/not/exist", "critical": True},
             "other": {"command": "/does/not/exist"},
         },
-        http={"port": port},
+        **PAGES,
     )
 
-    status, text = page(port, "/readyz")
+    status, text = page(daemon.port, "/readyz")
 
     reason = "gone: unavailable (cannot find /does/not/exist: no such file)"
     assert (status, text) == (503, f"not ready\n{reason}\n")
-    assert page(port, "/healthz") == (200, "ok\n")
+    assert page(daemon.port, "/healthz") == (200, "ok\n")
 
 
 def test_a_daemon_whose_critical_servers_are_connected_is_ready(launcher: Launcher) -> None:
-    port = free_port()
-    launcher.start({"good": fake(critical=True), "bad": {"command": "/does/not/exist"}}, http={"port": port})
+    daemon = launcher.start({"good": fake(critical=True), "bad": {"command": "/does/not/exist"}}, **PAGES)
 
-    assert page(port, "/readyz") == (200, "ready\n")
+    assert page(daemon.port, "/readyz") == (200, "ready\n")
 
 
 def test_a_daemon_whose_socket_takes_nobody_is_not_ready(launcher: Launcher) -> None:
-    port = free_port()
-    daemon = launcher.start({}, http={"port": port}, limits={"clients": 1})
+    daemon = launcher.start({}, **PAGES, limits={"clients": 1})
 
-    status, text = page(port, "/readyz")
+    status, text = page(daemon.port, "/readyz")
 
     assert status == 503
     assert text == f"not ready\ncontrol socket: {daemon.socket} does not answer\n"
@@ -107,17 +101,16 @@ def test_a_taken_port_ends_the_start_with_a_sentence(launcher: Launcher) -> None
 
 
 def test_the_metrics_of_a_removed_server_vanish(launcher: Launcher) -> None:
-    port = free_port()
-    daemon = launcher.start({"kept": fake(), "gone": fake()}, http={"port": port})
+    daemon = launcher.start({"kept": fake(), "gone": fake()}, **PAGES)
     daemon.client.text("gone_echo")
-    assert 'server="gone"' in page(port, "/metrics")[1]
+    assert 'server="gone"' in page(daemon.port, "/metrics")[1]
 
-    launcher.configure({"kept": fake()}, http={"port": port})
-    daemon.client.result("supervisor/reload")
+    launcher.reload(daemon, {"kept": fake()}, **PAGES)
 
-    shown = page(port, "/metrics")[1]
+    shown = page(daemon.port, "/metrics")[1]
     assert 'server="gone"' not in shown
-    assert 'mcp_supervisor_config_reloads_total{result="ok"} 1' in shown
+    # One, or two: the daemon may have seen for itself that the file is another.
+    assert re.search(r'mcp_supervisor_config_reloads_total{result="ok"} [12]\b', shown)
 
 
 def test_systemd_hears_of_the_whole_life(launcher: Launcher, notified: Notified) -> None:

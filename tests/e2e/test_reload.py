@@ -17,12 +17,12 @@ def test_a_reload_says_and_does_only_what_changed(launcher: Launcher) -> None:
     servers = {"same": fake(), "tuned": fake(), "other": fake("--tools", 1), "gone": fake()}
     daemon = launcher.start(servers)
     before = pids(daemon.client)
-    launcher.configure(
-        {"same": fake(), "tuned": fake(callTimeout=5), "other": fake("--tools", 2), "fresh": fake()}
+
+    done = launcher.reload(
+        daemon, {"same": fake(), "tuned": fake(callTimeout=5), "other": fake("--tools", 2), "fresh": fake()}
     )
 
-    done = daemon.client.result("supervisor/reload")
-
+    assert done["ok"]
     assert done["plan"] == {
         "fresh": "add",
         "gone": "remove",
@@ -30,22 +30,11 @@ def test_a_reload_says_and_does_only_what_changed(launcher: Launcher) -> None:
         "same": "unchanged",
         "tuned": "retune",
     }
-    assert done["results"] == dict.fromkeys(("fresh", "gone", "other", "tuned"), "ok")
     after = pids(daemon.client)
     assert (after["same"], after["tuned"]) == (before["same"], before["tuned"])
     assert after["other"] != before["other"]
     assert after.keys() == {"fresh", "other", "same", "tuned"}
     assert "other_echo_2" in daemon.client.tools()
-
-
-def test_a_dry_run_changes_nothing(launcher: Launcher) -> None:
-    daemon = launcher.start({"s": fake()})
-    launcher.configure({"t": fake()})
-
-    done = daemon.client.result("supervisor/reload", dryRun=True)
-
-    assert done["plan"] == {"s": "remove", "t": "add"}
-    assert list(pids(daemon.client)) == ["s"]
 
 
 def test_a_file_that_is_not_json_changes_nothing_and_is_shown(launcher: Launcher) -> None:
@@ -82,12 +71,15 @@ def test_a_call_under_way_finishes_on_the_run_that_is_replaced(launcher: Launche
     daemon = launcher.start({"s": fake()})
     caller = daemon.connect()
     old = daemon.client.server("s")["pid"]
-    caller.ask("tools/call", name="s_sleep", arguments={"seconds": 1})
+    gate = launcher.directory / "gate"
+    caller.ask("tools/call", name="s_hold", arguments={"file": str(gate)})
+    until(lambda: daemon.client.server("s")["pending"])
     launcher.configure({"s": fake("--tools", 2)})
 
     daemon.client.result("supervisor/reload")
 
     assert daemon.client.server("s")["pid"] != old
+    gate.touch()
     assert "result" in caller.receive()
     until(lambda: old not in daemon.pids())
 
@@ -150,8 +142,7 @@ def test_a_server_whose_entry_never_was_right_is_neither_disabled_nor_remembered
 
     assert "its entry is wrong" in daemon.client.error("servers/disable", server="s")["message"]
 
-    launcher.configure({"s": fake()})
-    assert daemon.client.result("supervisor/reload")["results"] == {"s": "ok"}
+    assert launcher.reload(daemon, {"s": fake()})["ok"]
     assert daemon.client.server("s")["state"] == "connected"
 
 
@@ -246,9 +237,8 @@ def test_an_order_to_one_server_does_not_wait_for_the_start_of_another(launcher:
 def test_a_bad_entry_keeps_its_last_good_run(launcher: Launcher) -> None:
     daemon = launcher.start({"s": fake(), "t": fake()})
     before = pids(daemon.client)
-    launcher.configure({"s": {"command": 5}, "t": fake(), "u": fake()})
 
-    done = daemon.client.result("supervisor/reload")
+    done = launcher.reload(daemon, {"s": {"command": 5}, "t": fake(), "u": fake()})
 
     assert done["plan"] == {"s": "unchanged", "t": "unchanged", "u": "add"}
     assert any("command" in problem for problem in done["problems"])

@@ -137,6 +137,19 @@ async def test_nobody_waits_for_a_long_reading_and_the_last_state_wins(tmp_path:
     assert (stage.reads, set(stage.fleet.members)) == (3, {"new"})
 
 
+async def test_a_dry_run_says_what_would_be_done_and_does_nothing(stage: Stage) -> None:
+    stage.write({"s": entry(enabled=False)})
+    async with stage.running():
+        await stage.reloader.reload()
+        stage.write({"t": entry(enabled=False)})
+
+        done = await stage.reloader.reload(dry_run=True)
+
+        assert done == Reloaded({"s": "remove", "t": "add"}, {}, ())
+        assert list(stage.fleet.members) == ["s"]
+    assert len(stage.events) == 1
+
+
 async def test_a_dry_run_of_a_bad_file_is_refused_and_leaves_no_trace(stage: Stage) -> None:
     stage.path.write_text("{")
 

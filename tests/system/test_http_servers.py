@@ -7,12 +7,13 @@ import socket
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.support import Client, Daemon, Json, Launcher, launching, until
+from tests.ports import reserved
 
 INSTALLED = Path(__file__).parents[2] / ".tools"
 PYTHON = INSTALLED / "python/bin/python"
@@ -33,10 +34,10 @@ AT_ONCE = 25
 class Machine:
     """The servers on loopback ports, and the daemon that knows of them."""
 
-    def __init__(self, directory: Path, launcher: Launcher) -> None:
+    def __init__(self, directory: Path, launcher: Launcher, **ports: int) -> None:
         self.journal = directory / "journal"
         self.journal.touch()
-        self.ports = dict(zip(("python", "node"), free_ports(2), strict=True))
+        self.ports = ports
         self._launcher = launcher
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -89,21 +90,14 @@ class Machine:
         return Counter(self.journal.read_text().splitlines())
 
 
-def free_ports(number: int) -> list[int]:
-    """Ports that nobody listens at; all are held until the last is found, so no two are the same."""
-    with ExitStack() as held:
-        probes = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(number)]
-        return [probe.getsockname()[1] for probe in probes]
-
-
 def states(daemon: Daemon) -> dict[str, str]:
     return {server["name"]: server["state"] for server in daemon.client.result("servers/list")["servers"]}
 
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[Machine]:
-    with launching(tmp_path) as launcher:
-        machine = Machine(tmp_path, launcher)
+    with launching(tmp_path) as launcher, reserved() as python, reserved() as node:
+        machine = Machine(tmp_path, launcher, python=python, node=node)
         try:
             machine.serve("python")
             machine.serve("node")

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.e2e.support import Daemon, Launcher, fake, launching, until
+from tests.ports import reserved
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ROOT / ".tools/prometheus/usr/bin"
@@ -54,13 +55,6 @@ def get(url: str, **headers: str) -> str:
         return text
 
 
-def free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 def series(text: str) -> dict[str, float]:
     """The samples of a scrape, without the prefix."""
     rows = (line.rpartition(" ") for line in text.splitlines() if not line.startswith("#"))
@@ -71,8 +65,9 @@ class Scraped:
     """A daemon with metrics."""
 
     def __init__(self, launcher: Launcher, **servers: Any) -> None:
-        self.launcher, self.port = launcher, free_port()
-        self.daemon: Daemon = launcher.start(servers, http={"port": self.port}, policy="open")
+        self.launcher = launcher
+        self.daemon: Daemon = launcher.start(servers, http={"port": 0}, policy="open")
+        self.port = self.daemon.port
 
     @property
     def client(self) -> Any:
@@ -85,7 +80,7 @@ class Scraped:
         return series(self.text())
 
     def configure(self, **servers: Any) -> None:
-        self.launcher.configure(servers, http={"port": self.port}, policy="open")
+        self.launcher.configure(servers, http={"port": 0}, policy="open")
 
 
 @pytest.fixture
@@ -104,17 +99,17 @@ def prometheus(directory: Path, target: int) -> Iterator[str]:
     config["global"] = {"scrape_interval": "200ms", "scrape_timeout": "200ms", "evaluation_interval": "200ms"}
     config["scrape_configs"][0]["static_configs"][0]["targets"] = [f"127.0.0.1:{target}"]
     (directory / "prometheus.yml").write_text(yaml.safe_dump(config))
-    address = f"127.0.0.1:{free_port()}"
     words = (f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={directory}/data")
-    with (directory / "log").open("wb") as log:
+    with reserved() as port, (directory / "log").open("wb") as log:
+        address = f"127.0.0.1:{port}"
         process = subprocess.Popen(
             [PROGRAMS / "prometheus", *words, f"--web.listen-address={address}"], stdout=log, stderr=log
         )
-    try:
-        yield f"http://{address}/api/v1"
-    finally:
-        process.terminate()
-        process.wait(PATIENCE)
+        try:
+            yield f"http://{address}/api/v1"
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
 
 
 def value(api: str, query: str) -> float | None:
