@@ -1,30 +1,23 @@
 """Long work lets others have a turn."""
 
-import time
 from collections.abc import Generator
 
 import anyio
+import pytest
 
+from supervisor.runtime import pieces
 from supervisor.runtime.pieces import in_pieces
 
 
-def busy(seconds: float) -> Generator[None, None, str]:
-    """Work for so long by our own clock, and offer a pause after each thousandth of a second."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end:
-        until = time.perf_counter() + 0.001
-        while time.perf_counter() < until:
-            pass
+def work() -> Generator[None, None, str]:
+    """Offer a pause now and then."""
+    for _ in range(10):
         yield
     return "done"
 
 
-def nothing() -> Generator[None, None, str]:
-    yield
-    return "done"
-
-
-async def test_others_have_a_turn_while_long_work_is_done() -> None:
+async def test_others_have_a_turn_while_long_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "_PIECE", -1.0)  # each piece is a long one
     turns = 0
 
     async def other() -> None:
@@ -35,14 +28,15 @@ async def test_others_have_a_turn_while_long_work_is_done() -> None:
 
     async with anyio.create_task_group() as tg:
         tg.start_soon(other)
-        assert await in_pieces(busy(0.05)) == "done"
+        assert await in_pieces(work()) == "done"
         during = turns
         tg.cancel_scope.cancel()
 
     assert during > 1
 
 
-async def test_short_work_is_done_in_one_go() -> None:
+async def test_short_work_is_done_in_one_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "_PIECE", 3600.0)
     turns = 0
 
     async def other() -> None:
@@ -51,5 +45,5 @@ async def test_short_work_is_done_in_one_go() -> None:
 
     async with anyio.create_task_group() as tg:
         tg.start_soon(other)
-        assert await in_pieces(nothing()) == "done"
+        assert await in_pieces(work()) == "done"
         assert turns == 0
