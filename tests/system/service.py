@@ -35,7 +35,9 @@ class Service:
 
     def write(self, text: str) -> None:
         (self.lab.share / "mcp.json").write_text(text)
-        self.lab.run("install", "-D", "-m", "644", "/run/share/mcp.json", CONFIG)
+        # As editors do: a daemon that looks sees the old file or the new one.
+        self.lab.run("install", "-D", "-m", "644", "/run/share/mcp.json", f"{CONFIG}.fresh")
+        self.lab.run("mv", f"{CONFIG}.fresh", CONFIG)
 
     def drop_in(self, text: str) -> None:
         self.lab.unit(f"{UNIT}.d/test.conf", DROP_IN + text)

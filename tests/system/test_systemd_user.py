@@ -54,7 +54,8 @@ class Person:
     def configure(self, **servers: Json) -> None:
         (self.lab.share / "user.json").write_text(json.dumps({"mcpServers": servers}))
         place = f"{HOME}/.config/mcp-supervisor/mcp.json"
-        self.run("install", "-D", "-m", "600", "/run/share/user.json", place)
+        self.run("install", "-D", "-m", "600", "/run/share/user.json", f"{place}.fresh")
+        self.run("mv", f"{place}.fresh", place)
 
     def states(self) -> dict[str, Any]:
         told = json.loads(self.run(str(PROGRAM), "--json", "status"))
