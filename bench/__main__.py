@@ -10,7 +10,7 @@ from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 
-from bench import call_suites, harm_suite, life_suites
+from bench import call_suites, end_suites, harm_suite, life_suites
 from bench.environment import described, prepare
 from bench.field import Ground
 from bench.figures import Figure
@@ -29,7 +29,8 @@ SUITES: Mapping[str, Suite] = {
     "flat": call_suites.flat,
     "start": life_suites.start,
     "death": life_suites.death,
-    "exit": life_suites.leave,
+    "http": life_suites.http,
+    "exit": end_suites.leave,
     "harm": harm_suite.harm,
 }
 _WITH_PEERS = 3

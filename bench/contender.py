@@ -1,6 +1,6 @@
 """What every contender can be told to do; the worker turns commands into these."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,6 +30,10 @@ class Fleet:
     """Where the peer listens that has them."""
     mark: str = ""
     """What tells a peer's servers from all others."""
+    brood: bool = False
+    """Whether each server has a descendant that left its group, its session and its parent."""
+    urls: Sequence[str] = ()
+    """Where the servers are, when they are not to be started."""
     beside: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """The entries of servers that nobody calls; only the daemon has those."""
 
@@ -37,6 +41,7 @@ class Fleet:
     def command(self) -> list[str]:
         """How one of the servers is started."""
         options = ["--stubborn"] if self.stubborn else []
+        options += ["--brood"] if self.brood else []
         options += [f"--mark={self.mark}"] if self.mark else []
         return [self.python, "-I", "-S", str(ECHO_SERVER), *options, str(self.tools)]
 

@@ -91,12 +91,33 @@ def serve(server: EchoServer) -> None:
             sys.stdout.buffer.flush()
 
 
-def main() -> None:
-    """`echo_server.py [--stubborn] [--mark=TEXT] TOOLS`.
+def leave_a_child() -> None:
+    """Have a descendant in a session of its own, deaf to SIGTERM, whose parent is gone."""
+    import signal
 
-    A stubborn one outlives SIGTERM and the end of its input; a mark only makes it findable.
+    if os.fork():
+        os.wait()
+        return
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    for descriptor in range(3):
+        os.dup2(nowhere, descriptor)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    while True:
+        signal.pause()
+
+
+def main() -> None:
+    """`echo_server.py [--stubborn] [--brood] [--mark=TEXT] TOOLS`.
+
+    A stubborn one outlives SIGTERM and the end of its input, one with a brood has a child that left it, and a
+    mark only makes it findable.
     """
     *options, tools = sys.argv[1:]
+    if "--brood" in options:
+        leave_a_child()
     if "--stubborn" not in options:
         serve(EchoServer(int(tools)))
         return

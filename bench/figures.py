@@ -2,7 +2,7 @@
 
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
 Unit = Literal["seconds", "bytes", "calls/s", "count", "times"]
@@ -18,6 +18,9 @@ class Figure:
     unit: Unit
     values: Mapping[str, float]
     """By contender."""
+    between: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """Where chance may have moved what is judged, 95 times of 100: the ratio to the floor, or the value where
+    that is a ratio already. By contender; empty where it was not looked at."""
 
     def ratio(self, contender: str) -> float | None:
         """The contender's value over the floor's; None where there is no such thing."""

@@ -42,6 +42,8 @@ def _written(directory: Path, document: Mapping[str, Any]) -> Path:
 
 
 def _servers(fleet: Fleet, **keys: Any) -> dict[str, Any]:
+    if fleet.urls:
+        return {f"s{number}": {"url": url} for number, url in enumerate(fleet.urls)}
     command, *arguments = fleet.command
     return {f"s{number}": {"command": command, "args": arguments, **keys} for number in range(fleet.servers)}
 
@@ -136,7 +138,7 @@ class Peer(Gateway):
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
-        for pid in _marked(self._mark):
+        for pid in marked(self._mark):
             signal_if_alive(pid, signal.SIGKILL)
 
 
@@ -147,7 +149,7 @@ def _bare_environment(directory: Path) -> dict[str, str]:
     return kept | dict.fromkeys(homes, str(directory))
 
 
-def _marked(mark: str) -> list[int]:
+def marked(mark: str) -> list[int]:
     """The servers that carry this mark."""
     option = f"--mark={mark}".encode()
     found: list[int] = []

@@ -1,21 +1,19 @@
-"""What the beginning and the end cost: starting fleets, servers that die, holders that leave."""
+"""What servers cost that come and go: starting fleets, their memory, servers that die."""
 
-import os
-import signal
-import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
 
 from bench.field import Entrant, Ground, fleet_of
 from bench.figures import NANO, Figure, percentile
 from bench.plan import Plan, Rounds
-from bench.processes import alive, ended_at_last, rss_bytes
+from bench.processes import ROOT, Owned, rss_bytes
 
-STUBBORN = 10
+HTTP_SERVERS = 10
+HTTP_MEMORY = f"resident memory, {HTTP_SERVERS} idle HTTP servers"
 HAVE_STATUS = ("plain", "thin", "mcporter", "mcp-hub")
 """Those that say which of their servers are connected."""
-_LAST_BREATH = 0.2
-"""Seconds in which what dies with its parent has died."""
 
 
 def start(ground: Ground, plan: Plan) -> list[Figure]:
@@ -32,6 +30,30 @@ def start(ground: Ground, plan: Plan) -> list[Figure]:
         figures.append(Figure(f"start to all listed, {servers} servers", "seconds", took.medians))
         figures.append(Figure(f"resident memory, {servers} idle servers", "bytes", memory.medians))
     return figures
+
+
+def http(ground: Ground, plan: Plan) -> list[Figure]:
+    """The daemon's memory with servers that it reaches over HTTP, all of them up, listed and idle."""
+    champion = ground.champion
+    if champion is None:
+        return []
+    ground.peers_lack(HTTP_MEMORY, "measured for our daemon only")
+    memory = Rounds()
+    with HttpServers(HTTP_SERVERS, tools=4) as servers:
+        for _ in plan.rounds_of(plan.starts):
+            with ground.enter(champion, replace(fleet_of(HTTP_SERVERS), urls=servers.urls)) as entrant:
+                memory.add(champion, rss_bytes(entrant.holder))
+    return [Figure(HTTP_MEMORY, "bytes", memory.medians)]
+
+
+class HttpServers(Owned):
+    """Servers on ports of this machine, all in one process."""
+
+    def __init__(self, count: int, *, tools: int) -> None:
+        command = [sys.executable, "-m", "bench.http_server", str(count), str(tools)]
+        super().__init__(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        self.urls = [f"http://127.0.0.1:{int(port)}/mcp" for port in self._process.stdout.readline().split()]
 
 
 def death(ground: Ground, plan: Plan) -> list[Figure]:
@@ -58,52 +80,3 @@ def death(ground: Ground, plan: Plan) -> list[Figure]:
 def _deaths(entrant: Entrant, command: str, pids: Sequence[tuple[int, int]]) -> list[float]:
     """Seconds from the SIGKILL of each of these servers until what the command waits for."""
     return [entrant.ask(command, server=server, pid=pid) * NANO for server, pid in pids]
-
-
-def leave(ground: Ground, plan: Plan) -> list[Figure]:
-    """The end of the holder, with servers that ignore SIGTERM and the end of their input."""
-    took: dict[str, float] = {}
-    left: dict[str, float] = {}
-    orphans: dict[str, float] = {}
-    for name in plan.holders(ground):
-        with ground.excused(name, "exit with stubborn servers"):
-            took[name], left[name] = _ended(ground, plan, name, _ask_to_end)
-    for name in plan.holders(ground):
-        with ground.excused(name, "kill -9 of the holder"):
-            _, orphans[name] = _ended(ground, plan, name, _kill)
-    return [
-        Figure(f"exit with {STUBBORN} stubborn servers, grace {plan.stop_grace:.0f} s", "seconds", took),
-        Figure("servers left after that", "count", left),
-        Figure("servers left after kill -9 of the holder", "count", orphans),
-    ]
-
-
-def _ended(ground: Ground, plan: Plan, name: str, end: Callable[[Entrant], None]) -> tuple[float, int]:
-    """How long the end took, and how many servers are alive after it."""
-    with ExitStack() as stack:
-        fleet = fleet_of(STUBBORN, stubborn=True, stop_grace=plan.stop_grace)
-        entrant = stack.enter_context(ground.enter(name, fleet))
-        pids = entrant.pids(STUBBORN)
-        stack.enter_context(ended_at_last(pids))
-        began = time.monotonic()
-        end(entrant)
-        took = time.monotonic() - began
-        time.sleep(_LAST_BREATH)
-        return took, sum(map(alive, pids))
-
-
-def _ask_to_end(entrant: Entrant) -> None:
-    if entrant.gateway is None:
-        entrant.ask("close")
-        entrant.worker.wait()
-    else:
-        entrant.gateway.send(signal.SIGTERM)
-        entrant.gateway.wait()
-
-
-def _kill(entrant: Entrant) -> None:
-    os.kill(entrant.holder, signal.SIGKILL)
-    if entrant.gateway is None:
-        entrant.worker.wait()
-    else:
-        entrant.gateway.wait()

@@ -12,8 +12,12 @@ _SMALL = 0.1
 
 def table(figures: Sequence[Figure], contenders: Sequence[str]) -> str:
     """One row for each figure, one column for each contender, ratios to the floor beside the values."""
-    head = ["", *contenders]
     body = [[figure.name, *(_cell(figure, name) for name in contenders)] for figure in figures]
+    return aligned(["", *contenders], body)
+
+
+def aligned(head: Sequence[str], body: Sequence[Sequence[str]]) -> str:
+    """Rows below a head, as wide as they need to be, the first column to the left."""
     widths = [max(len(row[column]) for row in [head, *body]) for column in range(len(head))]
     rule = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
     return "\n".join(_line(row, widths) for row in (head, rule, *body))
@@ -45,6 +49,7 @@ def as_json(figures: Sequence[Figure], machine: Mapping[str, str], notes: Sequen
             "name": figure.name,
             "unit": figure.unit,
             "values": dict(figure.values),
+            "between": dict(figure.between),
             "ratios": {name: figure.ratio(name) for name in figure.values},
         }
         for figure in figures

@@ -5,13 +5,17 @@ Where several clients stood before it, the thinnest is judged.
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal, assert_never
 
+from bench.end_suites import AFTER_KILL, MANY
 from bench.field import BEFORE_DAEMON
-from bench.figures import Figure
+from bench.figures import Figure, shown
 from bench.harm_suite import title
+from bench.life_suites import HTTP_MEMORY
 from bench.peers import PEERS
 from bench.pest_server import HABITS
+from bench.table import aligned
 
 Kind = Literal[
     "times the floor at most",
@@ -30,11 +34,15 @@ class Target:
     bound: float
 
 
+MAY_VARY: frozenset[Kind] = frozenset({"times the floor at most", "at most"})
+"""The kinds of which a figure may say how far chance moves them."""
 HARMLESS = 1.2
 TARGETS = (
     Target("sequential p50", "times the floor at most", 1.8),
     Target("sequential p50", "of the sdk at most", 1.0),
     Target("sequential p99", "times the floor at most", 3.0),
+    Target("sequential p99", "of the sdk at most", 1.0),
+    Target("sequential p99", "of the best peer at most", 1.0),
     Target("32 in flight, 1 server", "of the sdk at least", 5.0),
     Target("sequential p50", "of the best peer at most", 1.0),
     Target("32 in flight, 1 server", "of the best peer at least", 4.0),
@@ -46,30 +54,52 @@ TARGETS = (
     Target("list again with since (floor: in full)", "at most", 0.001),
     Target("start to all listed, 50 servers", "times the floor at most", 1.3),
     Target("resident memory, 10 idle servers", "at most", 45e6),
+    Target(HTTP_MEMORY, "at most", 80e6),
     Target("kill -9 to the caller's error p99", "at most", 0.05),
     Target("exit with 10 stubborn servers, grace 5 s", "at most", 6.0),
     Target("servers left after that", "at most", 0.0),
     Target("servers left after kill -9 of the holder", "at most", 0.0),
+    Target(f"exit with {MANY} stubborn servers, grace 5 s", "at most", 6.0),
+    Target(f"servers left after that, {MANY} stubborn", "at most", 0.0),
+    Target(f"{AFTER_KILL}: direct children", "at most", 0.0),
+    Target(f"{AFTER_KILL}: of both after the daemon's next start", "at most", 0.0),
     *(Target(title(habit), "at most", HARMLESS) for habit in HABITS),
 )
 
 
 def verdicts(figures: Iterable[Figure]) -> list[str]:
-    """A line for every target whose figure was measured."""
+    """A table with a row for every target whose figure was measured; nothing when there is none."""
     by_name = {figure.name: figure for figure in figures}
-    lines: list[str] = []
-    for target in TARGETS:
-        figure = by_name.get(target.figure)
-        client = next((name for name in BEFORE_DAEMON if figure and name in figure.values), None)
-        if figure is None or client is None:
-            continue
-        reached = _reached(target.kind, figure, client)
-        if reached is not None:
-            verdict = "met   " if _holds(target, reached) else "MISSED"
-            lines.append(
-                f"{verdict}  {target.figure}, {client}: {reached:.3g}, target {target.bound:g} {target.kind}"
-            )
-    return lines
+    rows = [row for target in TARGETS if (row := _row(target, by_name.get(target.figure)))]
+    return [aligned(["target", "judged by", "asked", "reached", ""], rows)] if rows else []
+
+
+def _row(target: Target, figure: Figure | None) -> list[str] | None:
+    """What was asked, what was reached, and whether that will do; None when it was not measured."""
+    client = next((name for name in BEFORE_DAEMON if figure and name in figure.values), None)
+    reached = _reached(target.kind, figure, client) if figure and client else None
+    if figure is None or client is None or reached is None:
+        return None
+    in_units = target.kind == "at most"
+    show = partial(shown, unit=figure.unit) if in_units else "{:.3g}".format
+    kind = target.kind if in_units else target.kind.replace(" at ", ", at ")
+    low, high = (
+        (reached, reached) if target.kind not in MAY_VARY else figure.between.get(client, (reached,) * 2)
+    )
+    around = "" if low == high else f" ({show(low)} to {show(high)})"
+    return [
+        target.figure,
+        client,
+        f"{show(target.bound)} {kind}",
+        show(reached) + around,
+        _verdict(target, low, high),
+    ]
+
+
+def _verdict(target: Target, low: float, high: float) -> str:
+    """Kept or missed, when all that chance may have hidden says the same."""
+    kept = {_holds(target, low), _holds(target, high)}
+    return "cannot be told" if len(kept) > 1 else "kept" if kept.pop() else "MISSED"
 
 
 def _reached(kind: Kind, figure: Figure, client: str) -> float | None:

@@ -3,10 +3,19 @@
 import pytest
 
 from bench.figures import Figure
+from bench.harm_suite import title
+from bench.life_suites import HTTP_MEMORY
 from bench.table import table
 from bench.targets import verdicts
 
 P50 = "sequential p50"
+
+
+def judged(figure: Figure) -> list[str]:
+    """The cells of the only row."""
+    (rows,) = verdicts([figure])
+    (row,) = rows.splitlines()[2:3]
+    return [cell.strip() for cell in row.strip("|").split("|")]
 
 
 @pytest.mark.parametrize(
@@ -18,23 +27,39 @@ P50 = "sequential p50"
     ],
 )
 def test_the_thinnest_client_that_took_part_is_judged(values: dict[str, float], client: str) -> None:
-    (line,) = verdicts([Figure(P50, "seconds", values)])
-
-    assert line.startswith(f"met     {P50}, {client}: 1.5,")
+    assert judged(Figure(P50, "seconds", values)) == [
+        P50,
+        client,
+        "1.8 times the floor, at most",
+        "1.5",
+        "kept",
+    ]
 
 
 def test_a_bound_that_is_passed_is_missed() -> None:
-    (line,) = verdicts([Figure(P50, "seconds", {"floor": 1.0, "plain": 1.9})])
+    assert judged(Figure(P50, "seconds", {"floor": 1.0, "plain": 1.9}))[-1] == "MISSED"
 
-    assert line.startswith("MISSED")
+
+@pytest.mark.parametrize(
+    ("between", "verdict"),
+    [((1.0, 1.1), "kept"), ((1.0, 1.3), "cannot be told"), ((1.3, 1.5), "MISSED")],
+)
+def test_what_chance_may_have_moved_past_the_bound_is_not_judged(
+    between: tuple[float, float], verdict: str
+) -> None:
+    figure = Figure(title("notices"), "times", {"plain": 1.1}, {"plain": between})
+
+    assert judged(figure)[-1] == verdict
+
+
+def test_bounds_are_shown_in_the_units_of_their_figure() -> None:
+    assert judged(Figure(HTTP_MEMORY, "bytes", {"plain": 48.1e6}))[2:4] == ["80.0 MB at most", "48.1 MB"]
 
 
 def test_the_best_of_the_peers_is_the_one_to_beat() -> None:
     figure = Figure("32 in flight, 1 server", "calls/s", {"plain": 40.0, "mcpo": 4.0, "mcporter": 10.0})
 
-    (line,) = verdicts([figure])
-
-    assert line == "met     32 in flight, 1 server, plain: 4, target 4 of the best peer at least"
+    assert judged(figure)[1:] == ["plain", "4 of the best peer, at least", "4", "kept"]
 
 
 def test_without_our_daemon_nothing_is_judged() -> None:
