@@ -117,6 +117,7 @@ class Conversation:
             on_stdout_end=self._on_stdout_end,
             on_stdin_end=self._on_stdin_end,
             may_rest=lambda: not self._exited,
+            awaited=lambda: self.wire.asked > self.session.subscribed,
         )
         async with connected(pipes, ears, untaken=self._dialect.max_line_bytes) as self._stdin:
             self.wire.attach(self._stdin)

@@ -15,14 +15,14 @@ from typing import cast
 
 import anyio
 
-from supervisor.core.pace import Pace
+from supervisor.core.pace import AWAITED, IDLE, Pace
 from supervisor.runtime.outlet import Outlet
 from supervisor.runtime.process import Pipes
 
 _MUCH = 64 * 1024
 """Bytes in one piece after which others come first."""
 _LITTLE = 8 * 1024
-"""Bytes that are taken as they come, while nobody was heard to talk idly."""
+"""Bytes that are taken as they come, while nobody was heard to talk idly; and of last words in one piece."""
 _SIP = 512
 """Bytes of idle talk that are taken without a look at the time."""
 
@@ -33,16 +33,15 @@ Heard = Callable[[bytes], bool]
 class _Reader(asyncio.Protocol):
     """One pipe of a child. What answers somebody is taken as it comes, what nobody asked for at a pace."""
 
-    def __init__(
-        self, on_chunk: Heard, on_end: Callable[[], None], may_rest: Callable[[], bool], sip: int = _SIP
-    ) -> None:
-        self._on_chunk, self._on_end, self._may_rest, self._sip = on_chunk, on_end, may_rest, sip
+    def __init__(self, on_chunk: Heard, on_end: Callable[[], None], ears: "Ears", sip: int = _SIP) -> None:
+        self._on_chunk, self._on_end, self._sip = on_chunk, on_end, sip
+        self._may_rest, self._awaited = ears.may_rest, ears.awaited
         self.closed = anyio.Event()
         self._idle_talk = False
         """Whether the last chunk had something in it that nobody asked for."""
         self.pace = Pace()
-        self._unheard = b""
-        """What was read and has to wait; nothing is read meanwhile."""
+        self._read, self._heard = b"", 0
+        """What was read and has to wait, and how much of it was heard; nothing is read meanwhile."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.ReadTransport", transport)
@@ -53,22 +52,26 @@ class _Reader(asyncio.Protocol):
         else:
             self._idle_talk = self._on_chunk(data)
 
-    def _take(self, data: bytes) -> None:
-        """Take a large chunk, or one of a child that talks idly, and that in small pieces."""
-        at, size = 0, self._sip
+    def _take(self, data: bytes, at: int = 0) -> bool:
+        """Take a large chunk, or one of a child that talks idly, in pieces; tells whether to read on."""
+        size, others_first = self._sip, at + _LITTLE
         while at < len(data):
             began = time.thread_time()  # our own work: on a busy machine much time passes without any
             self._idle_talk = self._on_chunk(data[at : at + size])
             at, size = at + size, self._sip if self._idle_talk else _MUCH
             if self._idle_talk:
-                rest = self.pace.rest(time.thread_time() - began, time.monotonic())
-                if rest and self._may_rest():
-                    self._unheard = data[at:]
-                    self._pause(rest)
-                    return
+                share = AWAITED if self._awaited() else IDLE
+                rest = self.pace.rest(time.thread_time() - began, time.monotonic(), share)
+                may_rest = self._may_rest()
+                if rest and (may_rest or at >= others_first):
+                    self._read, self._heard = data, at
+                    self._pause(rest if may_rest else 0)
+                    return False
         if len(data) >= _MUCH:
             # uvloop would read on for as long as the child has something to say.
             self._pause(0)
+            return False
+        return True
 
     def _pause(self, seconds: float) -> None:
         """Take no more for a while; what the child says meanwhile stays in its pipe, which holds it up."""
@@ -79,10 +82,9 @@ class _Reader(asyncio.Protocol):
     def _go_on(self) -> None:
         if self._transport.is_closing():
             return
-        data, self._unheard = self._unheard, b""
-        self._transport.resume_reading()
-        if data:
-            self._take(data)
+        data, self._read = self._read, b""
+        if (not data or self._take(data, self._heard)) and not self._transport.is_closing():
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self.closed.set()
@@ -139,6 +141,8 @@ class Ears:
     on_stdin_end: Callable[[], None]
     may_rest: Callable[[], bool] = lambda: True
     """Whether to rest from a child that says much which nobody asked for."""
+    awaited: Callable[[], bool] = lambda: True
+    """Whether somebody waits for an answer of the child."""
 
 
 @contextlib.asynccontextmanager
@@ -148,7 +152,7 @@ async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> 
     A child that leaves more than `untaken` bytes of its input untaken gets no more until it reads.
     """
     loop = asyncio.get_running_loop()
-    output = _Reader(ears.on_stdout, ears.on_stdout_end, ears.may_rest)
+    output = _Reader(ears.on_stdout, ears.on_stdout_end, ears)
     errors = _errors(ears)
     child_input = _Writer(ears.on_stdin_end)
     with contextlib.ExitStack() as transports:
@@ -169,7 +173,7 @@ def _errors(ears: Ears) -> _Reader:
         ears.on_stderr(chunk, reader.pace.floods)
         return True
 
-    reader = _Reader(heard, lambda: None, ears.may_rest, sip=_MUCH)
+    reader = _Reader(heard, lambda: None, ears, sip=_MUCH)
     return reader
 
 

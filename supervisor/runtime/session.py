@@ -115,6 +115,7 @@ class Session:
     """The server never answered `server/discover`, so next time it is not asked."""
     _stale: anyio.Event = field(default_factory=anyio.Event)
     _echo: anyio.Event = field(default_factory=anyio.Event)
+    _subscription: _Ask | None = None
 
     @property
     def modern(self) -> bool:
@@ -287,7 +288,14 @@ class Session:
     def subscribe(self) -> None:
         """Ask to be told of changes, where the era wants to be asked."""
         if self.modern and eras.announces_tool_changes(self.greeting):
-            self._send("subscriptions/listen", self.stamped({"notifications": {"toolsListChanged": True}}))
+            self._subscription = self._send(
+                "subscriptions/listen", self.stamped({"notifications": {"toolsListChanged": True}})
+            )
+
+    @property
+    def subscribed(self) -> bool:
+        """Whether one request is under way that is answered when all is over."""
+        return self._subscription is not None and not self._subscription.done.is_set()
 
     def probe(self, waiting: Waiting) -> None:
         """Ask for a sign of life, in the words of the era.

@@ -163,6 +163,11 @@ class PipeWire:
         self.alive = True
         """Whether the server can still be asked."""
 
+    @property
+    def asked(self) -> int:
+        """How many answers are awaited."""
+        return len(self._waiting)
+
     def attach(self, output: Output) -> None:
         """Begin to write there."""
         self._output, self._write = output, output.write
