@@ -1,41 +1,109 @@
-"""What one bad server costs the callers of another: the p99 of their calls beside it, over that without it.
+"""What one bad server costs the callers of another.
 
-Both are measured in the same daemon, in turn, with the bad server started and stopped in between; all calls
-of a kind are taken together. The processes share the processors, so `sleep`, which does nothing, shows what
-chance alone does.
+Two daemons of the same kind stand side by side, each with an innocent server that is called at a fixed rate,
+at the same time. The bad server runs in one of them: in each in turn, and in neither in between. So there are
+two comparisons. Over the *twin*, which has no bad server but shares the processors with it at that very
+moment, is what sitting in one daemon with it costs; this is judged. Over the calls *without* it is that and
+what any such process costs that runs on the same processors. `sleep` does nothing and shows what chance does.
 """
 
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from bench.chance import between
 from bench.field import Entrant, Ground, fleet_of
-from bench.figures import Figure, percentile
+from bench.figures import Figure, median_of, percentile
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.pest_server import HABITS
 from bench.plan import Plan
 from supervisor.client import SyncClient
 
 PEST_SERVER = str(Path(__file__).with_name("pest_server.py"))
-TURNS = ("without", "with", "with", "without")
-"""So that what changes slowly changes both alike."""
+CALLER = "plain"
+INTERVAL = 2_500_000
+"""Nanoseconds from call to call."""
+WINDOW = 200
+"""Calls to each daemon between two changes."""
+_SETTLED = 0.1
+"""Seconds after which what a start or a stop costs is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """How long calls took, in nanoseconds; of each kind there are as many."""
+
+    beside: list[int]
+    twin: list[int]
+    without: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the two daemons."""
+
+    entrant: Entrant
+    operator: SyncClient
+
+    @contextmanager
+    def having(self, habit: str) -> Iterator[None]:
+        self.operator.request("servers/start", {"server": habit})
+        time.sleep(_SETTLED)
+        try:
+            yield
+        finally:
+            self.operator.request("servers/stop", {"server": habit})
+            time.sleep(_SETTLED)
 
 
 def harm(ground: Ground, plan: Plan) -> list[Figure]:
-    """A row for each bad habit."""
-    champion = ground.champion
-    if champion is None:
+    """Two rows for each bad habit."""
+    if CALLER not in ground.contenders:
         return []
     ground.peers_lack("p99 beside a bad server", "they have no way to start and stop one server")
+    with _side(ground) as one, _side(ground) as other:
+        rounds = {habit: list(_rounds(one, other, plan, habit)) for habit in HABITS}
+    return [figure for habit in HABITS for figure in figures(habit, rounds[habit])]
+
+
+def title(habit: str) -> str:
+    return f"p99 beside a server with {habit}, over a twin daemon's"
+
+
+def figures(habit: str, rounds: Sequence[Round]) -> Iterator[Figure]:
+    """What was found beside that habit."""
+    yield _figure(title(habit), rounds, over_twin)
+    yield _figure(f"p99 beside {habit}, over p99 without it", rounds, over_without)
+
+
+def _figure(name: str, rounds: Sequence[Round], ratio: Callable[[Sequence[Round]], float]) -> Figure:
+    return Figure(name, "times", {CALLER: ratio(rounds)}, {CALLER: between(rounds, ratio)})
+
+
+def over_twin(rounds: Sequence[Round]) -> float:
+    """The median of all rounds, so that what disturbs one of them from outside does not decide."""
+    return median_of([_p99(each.beside) / _p99(each.twin) for each in rounds])
+
+
+def over_without(rounds: Sequence[Round]) -> float:
+    return median_of([_p99(each.beside) / _p99(each.without) for each in rounds])
+
+
+def _p99(calls: list[int]) -> float:
+    return percentile(calls, 0.99)
+
+
+@contextmanager
+def _side(ground: Ground) -> Iterator[Side]:
     fleet = replace(fleet_of(1), beside={habit: _entry(habit) for habit in HABITS})
-    with ground.enter(champion, fleet) as entrant, SyncClient(entrant.worker.fleet.socket) as operator:
+    with ground.enter(CALLER, fleet) as entrant, SyncClient(entrant.worker.fleet.socket) as operator:
         for habit in HABITS:
             operator.request("servers/stop", {"server": habit})
-        ratios = {habit: _ratio(entrant, plan, operator, habit) for habit in HABITS}
-    return [Figure(title(habit), "times", {champion: ratio}) for habit, ratio in ratios.items()]
+        yield Side(entrant, operator)
 
 
 def _entry(habit: str) -> dict[str, Any]:
@@ -43,28 +111,22 @@ def _entry(habit: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-I", "-S", PEST_SERVER, habit], "restart": restart}
 
 
-def title(habit: str) -> str:
-    return f"p99 beside a server with {habit}, over p99 without"
+def _rounds(one: Side, other: Side, plan: Plan, habit: str) -> Iterator[Round]:
+    """Without, in the one, in the other, without: what changes slowly changes all alike."""
+    for _ in range(plan.harms):
+        before = _calls(one, other)
+        with one.having(habit):
+            first = _calls(one, other)
+        with other.having(habit):
+            second = _calls(other, one)
+        after = _calls(one, other)
+        yield Round(first[0] + second[0], first[1] + second[1], before[0] + after[1])
 
 
-def _ratio(entrant: Entrant, plan: Plan, operator: SyncClient, habit: str) -> float:
-    taken: dict[str, list[int]] = {"without": [], "with": []}
-    for _ in plan.rounds_of(plan.harms):
-        for turn in TURNS:
-            with _beside(operator, habit if turn == "with" else None):
-                plan.warm(entrant)
-                taken[turn] += entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.calls)
-    return percentile(taken["with"], 0.99) / percentile(taken["without"], 0.99)
-
-
-@contextmanager
-def _beside(operator: SyncClient, habit: str | None) -> Iterator[None]:
-    """Have that server running, or none."""
-    if habit is None:
-        yield
-        return
-    operator.request("servers/start", {"server": habit})
-    try:
-        yield
-    finally:
-        operator.request("servers/stop", {"server": habit})
+def _calls(*sides: Side) -> list[list[int]]:
+    """Calls to all of them at the same time."""
+    for side in sides:
+        side.entrant.worker.tell(
+            "at_rate", tool=ECHO, arguments=ECHO_ARGUMENTS, times=WINDOW, interval=INTERVAL
+        )
+    return [side.entrant.worker.answer() for side in sides]

@@ -15,6 +15,7 @@ import msgspec
 
 from bench.channel import request_tail
 from bench.contender import Fleet
+from bench.figures import NANO
 from bench.line import Line, good
 from bench.load import ECHO, ECHO_ARGUMENTS, LONGEST, CallFailed
 
@@ -52,6 +53,24 @@ class Plain:
 
     async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
         return list(self._taken(_call(0, tool, arguments), times))
+
+    async def at_rate(self, tool: str, arguments: Mapping[str, Any], times: int, interval: int) -> list[int]:
+        """Nanoseconds that each call took that was due every `interval` of them.
+
+        A call that comes late because the one before it was late counts from when it was due; else a long
+        wait would be seen by one call only, however many it would have held up.
+        """
+        ask, tail, taken = self._line.ask, _call(0, tool, arguments), list[int]()
+        due = perf_counter_ns()
+        for _ in range(times):
+            due += interval
+            early = due - perf_counter_ns()
+            if early > 0:
+                time.sleep(early * NANO)  # noqa: ASYNC251 - nothing else runs in this process
+            began = perf_counter_ns() if early > 0 else due
+            ask(tail)
+            taken.append(perf_counter_ns() - began)
+        return taken
 
     async def listings(self, times: int) -> list[int]:
         return list(self._taken(request_tail("tools/list", {}), times))

@@ -26,7 +26,8 @@ class Plan:
     fleets: tuple[int, ...] = (10, 50)
     deaths: int = 30
     notices: int = 10
-    harms: int = 2
+    harms: int = 12
+    """Rounds beside each bad server, of four windows."""
     stop_grace: float = 5.0
     with_sdk: bool = True
     """Whether the SDK takes part where each figure needs a new process: it takes a second to load."""

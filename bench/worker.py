@@ -5,6 +5,7 @@ commands a worker sleeps. Usage: `python -m bench.worker CONTENDER FLEET`, with 
 """
 
 import asyncio
+import gc
 import json
 import sys
 from collections.abc import Mapping
@@ -27,7 +28,10 @@ CONTENDERS = {
 READY = "ready"
 """Answered at once: all imports are done."""
 COMMANDS = frozenset(
-    {READY, "open", "close", "in_turn", "at_once", "listings", "differences", "text", "death", "noticed"}
+    {
+        *(READY, "open", "close", "in_turn", "at_once", "at_rate"),
+        *("listings", "differences", "text", "death", "noticed"),
+    }
 )
 
 
@@ -44,9 +48,10 @@ async def obey(contender: Any) -> None:
 
 
 async def came_to(contender: Any, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer to a command, or in words why there is none."""
+    """The answer to a command, or in words why there is none. Garbage is collected before, not meanwhile."""
     if name == READY:
         return {"answer": None}
+    gc.collect()
     try:
         return {"answer": await getattr(contender, name)(**options)}
     except CallFailed as exc:
@@ -59,6 +64,7 @@ def main() -> None:
     name, fleet = sys.argv[1:]
     module, kind = CONTENDERS[name]
     contender = getattr(import_module(module), kind)(Fleet(**json.loads(fleet)))
+    gc.disable()
     asyncio.run(obey(contender))
 
 
