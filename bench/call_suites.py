@@ -2,14 +2,18 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 
-from bench.field import Entrant, Ground, fleet_of
-from bench.figures import FLOOR, NANO, Figure, percentile
+from bench.chance import between
+from bench.field import BEFORE_DAEMON, Entrant, Ground, fleet_of
+from bench.figures import FLOOR, NANO, SDK, Compared, Figure, percentile
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.plan import Plan, Rounds, Spent
 
 BIG = 1_000_000
 MANY_TOOLS = 500
+_BETWEEN_BLOCKS = 20
+"""Calls of an entrant whose turn it is that are not counted."""
 _GROWING = 2
 """Large answers at the beginning whose time is not counted: buffers grow."""
 LIST_NEWS = ("plain", "thin")
@@ -28,18 +32,49 @@ def calls(ground: Ground, plan: Plan) -> list[Figure]:
 
 
 def _one_at_a_time(entrants: Sequence[Entrant], plan: Plan) -> Iterator[Figure]:
-    middle, slowest, spent = Rounds(), Rounds(), Spent()
-    for entrant in plan.turns(entrants):
-        with entrant.excused("sequential calls"):
-            plan.warm(entrant)
-            with spent.on(entrant):
-                taken = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.calls)
-            spent.count(entrant, len(taken))
-            middle.add(entrant.name, percentile(taken, 0.5) * NANO)
-            slowest.add(entrant.name, percentile(taken, 0.99) * NANO)
-    yield Figure("sequential p50", "seconds", middle.medians)
-    yield Figure("sequential p99", "seconds", slowest.medians)
+    """Short blocks in turn, all calls of one contender taken together: a p99 needs thousands of them.
+
+    What disturbs the machine disturbs the blocks of all, and how far it moves a ratio can be told from them.
+    """
+    blocks, spent = list[Block](), Spent()
+    for _ in plan.rounds_of(plan.blocks):
+        blocks.append({})
+        for entrant in [each for each in entrants if not each.out]:
+            with entrant.excused("sequential calls"):
+                plan.warm(entrant, _BETWEEN_BLOCKS)
+                with spent.on(entrant):
+                    taken = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.block)
+                spent.count(entrant, len(taken))
+                blocks[-1][entrant.name] = sorted(taken)
+    yield Figure("sequential p50", "seconds", pooled(blocks, 0.5))
+    yield Figure("sequential p99", "seconds", pooled(blocks, 0.99), ratios_between(blocks, 0.99))
     yield Figure("sequential: CPU per call", "seconds", spent.per_call)
+
+
+Block = dict[str, list[int]]
+"""How long calls took, by contender."""
+
+
+def pooled(blocks: Sequence[Block], share: float) -> dict[str, float]:
+    """The percentile of all calls of each contender."""
+    names = {name: None for block in blocks for name in block}
+    return {name: _of_all(blocks, name, share) * NANO for name in names}
+
+
+def ratios_between(blocks: Sequence[Block], share: float) -> dict[Compared, tuple[float, float]]:
+    """How far chance may have moved the ratio of our clients' percentile to the floor's and to the SDK's."""
+    present = set[str].intersection(*(set(block) for block in blocks))
+    pairs = [(name, other) for name in BEFORE_DAEMON for other in (FLOOR, SDK) if {name, other} <= present]
+    return {pair: between(blocks, partial(_ratio, pair=pair, share=share)) for pair in pairs}
+
+
+def _ratio(blocks: Sequence[Block], pair: Compared, share: float) -> float:
+    ours, theirs = (_of_all(blocks, name, share) for name in pair)
+    return ours / theirs
+
+
+def _of_all(blocks: Sequence[Block], name: str, share: float) -> float:
+    return percentile([call for block in blocks for call in block.get(name, ())], share)
 
 
 def _in_flight(entrants: Sequence[Entrant], plan: Plan, *, servers: int, in_flight: int) -> Iterator[Figure]:

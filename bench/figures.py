@@ -7,6 +7,9 @@ from typing import Literal, assert_never
 
 Unit = Literal["seconds", "bytes", "calls/s", "count", "times"]
 FLOOR = "floor"
+SDK = "sdk"
+Compared = tuple[str, str]
+"""A contender and another one, whose value its own is divided by; nobody's when it is a ratio already."""
 NANO = 1e-9
 
 
@@ -18,9 +21,10 @@ class Figure:
     unit: Unit
     values: Mapping[str, float]
     """By contender."""
-    between: Mapping[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
-    """Where chance may have moved what is judged, 95 times of 100: the ratio to the floor, or the value where
-    that is a ratio already. By contender; empty where it was not looked at."""
+    between: Mapping[Compared, tuple[float, float]] = field(
+        default_factory=dict[Compared, tuple[float, float]]
+    )
+    """Where chance may have moved these ratios, 95 times of 100; empty where it was not looked at."""
 
     def ratio(self, contender: str) -> float | None:
         """The contender's value over the floor's; None where there is no such thing."""

@@ -81,7 +81,7 @@ def figures(habit: str, rounds: Sequence[Round]) -> Iterator[Figure]:
 
 
 def _figure(name: str, rounds: Sequence[Round], ratio: Callable[[Sequence[Round]], float]) -> Figure:
-    return Figure(name, "times", {CALLER: ratio(rounds)}, {CALLER: between(rounds, ratio)})
+    return Figure(name, "times", {CALLER: ratio(rounds)}, {(CALLER, ""): between(rounds, ratio)})
 
 
 def over_twin(rounds: Sequence[Round]) -> float:

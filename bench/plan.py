@@ -19,6 +19,9 @@ class Plan:
     """Seconds after which no further round begins, so that a busy machine costs precision and not time."""
     warm_up: int = 200
     calls: int = 2000
+    block: int = 200
+    """Calls in a row where contenders take short turns."""
+    blocks: int = 60
     flood: int = 12_000
     big: int = 30
     listings: int = 40
@@ -50,9 +53,9 @@ class Plan:
         left_out = {"bare", *BEFORE_DAEMON, *ground.out} | (set() if self.with_sdk else {"sdk"})
         return [name for name in ground.contenders if name == ground.champion or name not in left_out]
 
-    def warm(self, entrant: Entrant) -> None:
+    def warm(self, entrant: Entrant, times: int | None = None) -> None:
         """Have the entrant do something before the clock runs."""
-        entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=self.warm_up)
+        entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=times or self.warm_up)
 
 
 QUICK = Plan(
@@ -60,6 +63,7 @@ QUICK = Plan(
     budget=2.0,
     warm_up=100,
     calls=800,
+    blocks=8,
     flood=3000,
     big=8,
     listings=8,

@@ -49,7 +49,7 @@ def as_json(figures: Sequence[Figure], machine: Mapping[str, str], notes: Sequen
             "name": figure.name,
             "unit": figure.unit,
             "values": dict(figure.values),
-            "between": dict(figure.between),
+            "between": {" over ".join(pair): ends for pair, ends in figure.between.items()},
             "ratios": {name: figure.ratio(name) for name in figure.values},
         }
         for figure in figures

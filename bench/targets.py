@@ -3,14 +3,14 @@
 Where several clients stood before it, the thinnest is judged.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, assert_never
 
 from bench.end_suites import AFTER_KILL, MANY
 from bench.field import BEFORE_DAEMON
-from bench.figures import Figure, shown
+from bench.figures import FLOOR, SDK, Figure, shown
 from bench.harm_suite import title
 from bench.life_suites import HTTP_MEMORY
 from bench.peers import PEERS
@@ -34,8 +34,8 @@ class Target:
     bound: float
 
 
-MAY_VARY: frozenset[Kind] = frozenset({"times the floor at most", "at most"})
-"""The kinds of which a figure may say how far chance moves them."""
+COMPARED: Mapping[Kind, str] = {"times the floor at most": FLOOR, "of the sdk at most": SDK, "at most": ""}
+"""With whom, where a figure may say how far chance goes."""
 HARMLESS = 1.2
 TARGETS = (
     Target("sequential p50", "times the floor at most", 1.8),
@@ -83,9 +83,8 @@ def _row(target: Target, figure: Figure | None) -> list[str] | None:
     in_units = target.kind == "at most"
     show = partial(shown, unit=figure.unit) if in_units else "{:.3g}".format
     kind = target.kind if in_units else target.kind.replace(" at ", ", at ")
-    low, high = (
-        (reached, reached) if target.kind not in MAY_VARY else figure.between.get(client, (reached,) * 2)
-    )
+    pair = (client, COMPARED.get(target.kind, client))
+    low, high = figure.between.get(pair, (reached, reached))
     around = "" if low == high else f" ({show(low)} to {show(high)})"
     return [
         target.figure,
@@ -109,7 +108,7 @@ def _reached(kind: Kind, figure: Figure, client: str) -> float | None:
         case "at most":
             return figure.values[client]
         case "of the sdk at most" | "of the sdk at least":
-            return _share(figure, client, figure.values.get("sdk"))
+            return _share(figure, client, figure.values.get(SDK))
         case "of the best peer at most":
             return _share(figure, client, min(_of_peers(figure), default=None))
         case "of the best peer at least":

@@ -2,8 +2,9 @@
 
 import pytest
 
-from bench.figures import Figure
-from bench.harm_suite import title
+from bench.call_suites import pooled, ratios_between
+from bench.figures import NANO, Figure
+from bench.harm_suite import Round, over_twin, over_without, title
 from bench.life_suites import HTTP_MEMORY
 from bench.table import table
 from bench.targets import verdicts
@@ -47,7 +48,7 @@ def test_a_bound_that_is_passed_is_missed() -> None:
 def test_what_chance_may_have_moved_past_the_bound_is_not_judged(
     between: tuple[float, float], verdict: str
 ) -> None:
-    figure = Figure(title("notices"), "times", {"plain": 1.1}, {"plain": between})
+    figure = Figure(title("notices"), "times", {"plain": 1.1}, {("plain", ""): between})
 
     assert judged(figure)[-1] == verdict
 
@@ -70,3 +71,17 @@ def test_a_figure_that_a_contender_cannot_have_is_a_dash() -> None:
     shown = table([Figure("kill -9 to status p50", "seconds", {"plain": 0.004})], ["floor", "plain"])
 
     assert shown.splitlines()[-1] == "| kill -9 to status p50 |     - | 4.00 ms |"
+
+
+def test_short_blocks_of_calls_are_taken_together_and_say_how_far_chance_goes() -> None:
+    blocks = [{"floor": [1] * 99 + [100], "plain": [2] * 99 + [200]} for _ in range(10)]
+
+    assert pooled(blocks, 0.99) == {"floor": pytest.approx(100 * NANO), "plain": pytest.approx(200 * NANO)}
+    assert ratios_between(blocks, 0.99) == {("plain", "floor"): (2.0, 2.0)}
+
+
+def test_one_round_that_was_disturbed_does_not_decide_what_a_bad_server_costs() -> None:
+    quiet, disturbed = Round([2] * 100, [2] * 100, [1] * 100), Round([99] * 100, [1] * 100, [1] * 100)
+    rounds = [quiet, quiet, disturbed]
+
+    assert (over_twin(rounds), over_without(rounds)) == (1.0, 2.0)
