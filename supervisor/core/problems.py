@@ -9,6 +9,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from types import MappingProxyType
 from typing import Any, get_args
 
@@ -118,13 +119,19 @@ def unknown_keys(
     document: Mapping[str, Any], model: type[Struct], *, file: str, path: Path
 ) -> Iterator[Notice]:
     """A notice for every key, here and in nested objects, that the model does not know."""
-    fields = {field.encode_name: field for field in structs.fields(model)}
+    fields = _fields(model)
     for key, value in document.items():
         if key not in fields:
             yield unknown_key(key, fields, file=file, path=path)
         elif is_object(value):
             for nested in _models(fields[key].type):
                 yield from unknown_keys(value, nested, file=file, path=(*path, key))
+
+
+@cache
+def _fields(model: type[Struct]) -> Mapping[str, structs.FieldInfo]:
+    """The fields of a model by their names in a file; looked up once, as that evaluates its annotations."""
+    return {field.encode_name: field for field in structs.fields(model)}
 
 
 def unknown_key(key: str, known: Iterable[str], *, file: str, path: Path) -> Notice:
