@@ -45,10 +45,15 @@ layers: $(VENV)/.dev ## Who may import whom.
 # Compiled once: each of the hundreds of daemons that the tests start would compile all of it, where writing bytecode is off.
 COMPILE := $(BIN)/python -m compileall -q supervisor tests bench
 
+# With AGAIN=1 a few tests that fail are run once more and named: tests/again.
+CACHE := $(VENV)/.pytest
+FRESH := $(if $(AGAIN),--cache-clear)
+IF_NOT = || $(if $(AGAIN),tests/again $$? $(CACHE) $(1),exit $$?)
+
 unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 	$(COMPILE)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m "not system" -n 2 --dist worksteal
+	$(BIN)/coverage run -m pytest -m "not system" -n 2 --dist worksteal $(FRESH) $(call IF_NOT,$(BIN)/coverage run -m pytest)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include="supervisor/core/*" --fail-under=100
@@ -56,7 +61,7 @@ unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs what they need.
 	tests/system/prepare
 	$(COMPILE)
-	$(BIN)/python -m pytest -m system -n 2 --dist loadfile -rs tests/system
+	$(BIN)/python -m pytest -m system -n 2 --dist loadfile -rs tests/system $(FRESH) $(call IF_NOT,$(BIN)/python -m pytest)
 
 kit: $(VENV)/.dev ## Every case of the hostile-server kit, KIT=20 times each.
 	KIT=$(or $(KIT),20) $(BIN)/python -m pytest tests/kit
