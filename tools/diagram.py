@@ -30,6 +30,7 @@ from supervisor.core.phases import (
     Launched,
     Lost,
     Opened,
+    Parted,
     Phase,
     Policy,
     Ready,
@@ -54,6 +55,7 @@ END = "<!-- /lifecycle -->\n"
 
 NOW = 100.0
 PHASES = (Stopped, Idle, Starting, Ready, Stopping, Killing, Backoff, Unavailable)
+RESTING = (Idle, Backoff, Unavailable)
 POLICIES = {
     "never": Policy(),
     "on-failure": Policy(restart=RestartPolicy(mode="on-failure", max_failures=2)),
@@ -72,12 +74,15 @@ EVENTS: tuple[tuple[str, Event], ...] = (
     ("opened", Opened(1)),
     ("lost", Lost(1, "lost")),
     ("unhealthy", Unhealthy(1, "unhealthy")),
+    ("parted", Parted(1, End("cannot be reached"))),
+    ("last request", Ended(0, End("session closed"))),
     ("clean end", Ended(1, End("exited with code 0", code=0))),
     ("failed end", Ended(1, End("exited with code 1", code=1))),
     ("hopeless end", Ended(1, End("no such file", hopeless=True))),
 )
 WORDS = [word for word, _ in EVENTS]
 ENDS = WORDS[-3:]
+LINGERS = "while calls linger"
 
 Edges = dict[tuple[str, str], dict[str, set[str]]]
 """From and to, then by event, the policies under which it leads there."""
@@ -124,7 +129,9 @@ def _turns(policy: Policy) -> Iterator[tuple[ServerState, str, ServerState]]:
 
 def _leveled(state: ServerState) -> ServerState:
     """The same state with every moment, number and detail made equal."""
-    return replace(state, phase=_leveled_phase(state.phase), run=1, failures=(NOW,) * len(state.failures))
+    lingering = (0,) if state.lingering else ()
+    failures = (NOW,) * len(state.failures)
+    return replace(state, phase=_leveled_phase(state.phase), run=1, failures=failures, lingering=lingering)
 
 
 def _leveled_phase(phase: Phase) -> Phase:
@@ -146,7 +153,9 @@ def _leveled_phase(phase: Phase) -> Phase:
 
 def _because(state: ServerState, word: str) -> str:
     """An end during a stop means what the stop was for, so that stands in its place."""
-    if word not in ENDS or not isinstance(state.phase, Stopping | Killing):
+    if word in ("stop", "kill", "restart") and state.lingering and isinstance(state.phase, RESTING):
+        return f"{word} {LINGERS}"
+    if word not in (*ENDS, "parted", "last request") or not isinstance(state.phase, Stopping | Killing):
         return word
     if state.goal is Goal.DOWN:
         return "end of a stop"
@@ -162,7 +171,8 @@ def _because(state: ServerState, word: str) -> str:
 def _label(source: str, words: Mapping[str, set[str]], heard: Mapping[tuple[str, str], set[str]]) -> str:
     """The events of one arrow; those that need a policy for it name it."""
     # Mermaid ends a label at a colon or a semicolon, so commas must do.
-    order = sorted(words, key=lambda word: WORDS.index(word) if word in WORDS else len(WORDS))
+    known = {word: number for number, word in enumerate(WORDS)}
+    order = sorted(words, key=lambda word: known.get(word.removesuffix(f" {LINGERS}"), len(known)))
     return ", ".join(word + _guard(words[word], heard[source, word]) for word in order)
 
 

@@ -238,7 +238,7 @@ def exit_kind(before: Phase, end: End) -> str:
     if end.signal is not None:
         return "signal"
     if end.code is None:
-        return "cannot_start" if end.hopeless or isinstance(before, Starting) else "lost"
+        return "cannot_start" if isinstance(before, Starting) else "lost"
     return "clean" if end.code == 0 else "error"
 
 

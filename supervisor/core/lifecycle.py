@@ -15,7 +15,9 @@ arrives during a stop turns it into a restart, so no wish is ever lost.
 
 Every try to bring a server up is a numbered *run*. Facts carry the number of the run they speak of,
 and a fact of a past run is dropped in one place. A run is over only when its resources are proven
-gone (`Ended`): the group empty, the child reaped, the session closed. So two runs never overlap.
+gone (`Ended`): the group empty, the child reaped, the session closed. So two runs never overlap, but for
+one that has *parted*: its server cannot be reached, so it is over and another may begin, while the requests
+that it has under way linger and end by themselves. Whoever stops or restarts the server ends them too.
 A run may wait for its turn before it begins (`Launched`); only then does its time to start run.
 
 A call that finds a server in backoff has it tried soon, but not more often than `RestartPolicy.pace` says.
@@ -50,6 +52,7 @@ from supervisor.core.phases import (
     Lost,
     Open,
     Opened,
+    Parted,
     Phase,
     Policy,
     Ready,
@@ -69,13 +72,18 @@ from supervisor.core.phases import (
 )
 from supervisor.core.restart import GiveUp, Retry, decide, recent
 
+MOST_LINGERING = 16
+"""Runs; a server that comes and goes, and answers nothing, would have us keep more and more connections."""
+
 
 def step(state: ServerState, event: Event, policy: Policy, *, now: float, jitter: float = 0.0) -> Step:
     """Apply one event."""
     match event:
         case StartRequested() | StopRequested() | KillRequested() | RestartRequested() | Wanted():
             return _on_command(state, event, policy, now)
-        case Launched() | Opened() | Lost() | Unhealthy() | Ended():
+        case Launched() | Opened() | Lost() | Unhealthy() | Parted() | Ended():
+            if event.run in state.lingering:
+                return _on_cleared(state, policy, now, event) if isinstance(event, Ended) else Step(state)
             return _on_fact(state, event, policy, now, jitter) if event.run == state.run else Step(state)
         case Retuned():
             return _on_retuned(state, policy, now, event.used_at)
@@ -109,6 +117,8 @@ def _on_fact(state: ServerState, fact: Fact, policy: Policy, now: float, jitter:
             return _on_lost(state, policy, now, StopCause.LOST, fact.detail)
         case Unhealthy():
             return _on_lost(state, policy, now, StopCause.UNHEALTHY, f"unhealthy: {fact.detail}")
+        case Parted():
+            return _on_parted(state, policy, now, jitter, fact.end)
         case Ended():
             return _on_ended(state, policy, now, jitter, fact.end)
     assert_never(fact)
@@ -133,6 +143,8 @@ def _on_stop(state: ServerState, policy: Policy, now: float, reason: str) -> Ste
     match state.phase:
         case Starting() | Ready():
             return _close(state, policy, now, StopCause.REQUESTED, reason)
+        case Idle() | Backoff() | Unavailable() if state.lingering:
+            return _close(state, policy, now, StopCause.REQUESTED, reason)
         case Idle() | Backoff() | Unavailable():
             return Step(replace(state, phase=Stopped()), reason=reason)
         case Stopped() | Stopping() | Killing():
@@ -141,10 +153,12 @@ def _on_stop(state: ServerState, policy: Policy, now: float, reason: str) -> Ste
 
 
 def _on_kill(state: ServerState, policy: Policy, now: float) -> Step:
+    aborted = replace(state, goal=Goal.DOWN)
     match state.phase:
         case Starting() | Ready() | Stopping():
-            state = replace(state, goal=Goal.DOWN)
-            return _abort(state, policy, now, StopCause.REQUESTED, "kill requested")
+            return _abort(aborted, policy, now, StopCause.REQUESTED, "kill requested")
+        case Idle() | Backoff() | Unavailable() | Killing() if state.lingering:
+            return _abort(aborted, policy, now, StopCause.REQUESTED, "kill requested")
         case Stopped() | Idle() | Killing() | Backoff() | Unavailable():
             return _on_stop(state, policy, now, StopCause.REQUESTED)
     assert_never(state.phase)
@@ -157,6 +171,8 @@ def _on_restart(state: ServerState, policy: Policy, now: float) -> Step:
             return _close(state, policy, now, StopCause.RESTART, "restart requested")
         case Stopping() | Killing():
             return _again(state, "restart requested during the stop")
+        case Idle() | Backoff() | Unavailable() if state.lingering:
+            return _close(state, policy, now, StopCause.RESTART, "restart requested")
         case Stopped() | Idle() | Backoff() | Unavailable():
             return _begin(state, "restart requested")
     assert_never(state.phase)
@@ -234,7 +250,31 @@ def _on_lost(state: ServerState, policy: Policy, now: float, cause: StopCause, d
     assert_never(state.phase)
 
 
+def _on_parted(state: ServerState, policy: Policy, now: float, jitter: float, end: End) -> Step:
+    """Go on as after an end, beside what lingers."""
+    if not _has_a_run(state.phase):
+        return Step(state)
+    state = replace(state, lingering=(*state.lingering, state.run))
+    too_many = tuple(Abort(run) for run in state.lingering[:-MOST_LINGERING])
+    result = _on_ended(state, policy, now, jitter, end)
+    return replace(result, effects=(*too_many, *result.effects))
+
+
+def _on_cleared(state: ServerState, policy: Policy, now: float, ended: Ended) -> Step:
+    """Nothing is left of a run that had parted."""
+    state = replace(state, lingering=tuple(run for run in state.lingering if run != ended.run))
+    match state.phase:
+        case Stopping(over=True) | Killing(over=True) if not state.lingering:
+            return _on_ended(state, policy, now, 0.0, End("its last requests have ended"))
+        case _:
+            return Step(state)
+
+
 def _on_ended(state: ServerState, policy: Policy, now: float, jitter: float, end: End) -> Step:
+    if state.lingering and _ends_all(state):
+        assert isinstance(state.phase, Stopping | Killing)
+        waiting = replace(state.phase, over=True)
+        return Step(replace(state, phase=waiting), reason=f"{end.detail}; its last requests may still end")
     if state.goal is Goal.DOWN:
         return Step(replace(state, phase=Stopped()), reason=_why_stopped(state.phase, end))
     match state.phase:
@@ -267,6 +307,19 @@ def _why_stopped(phase: Phase, end: End) -> str:
             return end.detail
 
 
+def _ends_all(state: ServerState) -> bool:
+    """Whether the server is being stopped by somebody, with all that lingers."""
+    restarted = isinstance(state.phase, Stopping | Killing) and state.phase.cause is StopCause.RESTART
+    return restarted or state.goal is Goal.DOWN
+
+
+def _has_a_run(phase: Phase) -> bool:
+    """Whether there is a run that has neither ended nor parted."""
+    if isinstance(phase, Stopping | Killing):
+        return not phase.over
+    return isinstance(phase, Starting | Ready)
+
+
 def _forgiven(state: ServerState) -> ServerState:
     return replace(state, failures=(), due=0.0, stillborn=False)
 
@@ -284,17 +337,21 @@ def _again(state: ServerState, reason: str) -> Step:
 
 def _close(state: ServerState, policy: Policy, now: float, cause: StopCause, detail: str) -> Step:
     served = now - state.phase.since if isinstance(state.phase, Ready) else 0.0
-    phase = Stopping(now + policy.stop_grace, cause, detail, served)
-    return Step(replace(state, phase=phase), (Close(state.run),), detail)
+    over = not _has_a_run(state.phase)
+    phase = Stopping(now + policy.stop_grace, cause, detail, served, over)
+    return Step(replace(state, phase=phase), () if over else (Close(state.run),), detail)
 
 
 def _abort(state: ServerState, policy: Policy, now: float, cause: StopCause, why: str) -> Step:
+    over = not _has_a_run(state.phase)
     match state.phase:
         case Stopping(detail=detail, served=served) | Killing(detail=detail, served=served):
-            phase = Killing(now + policy.kill_retry, cause, detail, served)
+            phase = Killing(now + policy.kill_retry, cause, detail, served, over)
         case _:
-            phase = Killing(now + policy.kill_retry, cause, why)
-    return Step(replace(state, phase=phase), (Abort(state.run),), f"{why}, killing")
+            phase = Killing(now + policy.kill_retry, cause, why, over=over)
+    state = replace(state, phase=phase)
+    runs = (*(state.lingering if _ends_all(state) else ()), *(() if over else (state.run,)))
+    return Step(state, tuple(map(Abort, runs)), f"{why}, killing")
 
 
 def _fail(

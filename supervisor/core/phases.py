@@ -57,6 +57,8 @@ class Stopping(msgspec.Struct, frozen=True):
     detail: str
     served: float = 0.0
     """Seconds for which the run had been ready."""
+    over: bool = False
+    """The run has ended, and only what lingers of earlier ones is waited for."""
 
 
 class Killing(msgspec.Struct, frozen=True):
@@ -64,6 +66,7 @@ class Killing(msgspec.Struct, frozen=True):
     cause: StopCause
     detail: str
     served: float = 0.0
+    over: bool = False
 
 
 class Backoff(msgspec.Struct, frozen=True):
@@ -93,6 +96,8 @@ class ServerState(msgspec.Struct, frozen=True):
     """When the schedule has its next try. What a call wakes sooner and fails before that does not count."""
     stillborn: bool = False
     """Whether its last run ended before it was ready."""
+    lingering: tuple[int, ...] = ()
+    """Runs that have parted and are not gone yet, the oldest first."""
 
     @property
     def doubtful(self) -> bool:
@@ -181,6 +186,16 @@ class End(msgspec.Struct, frozen=True):
     """How many processes it cost: two, where one died when it was asked for its era and the next one too."""
 
 
+class Parted(msgspec.Struct, frozen=True):
+    """The run is over, as its server is lost; requests that it has under way may still end by themselves.
+
+    Another run may begin meanwhile. `Ended` follows when the last of them has ended.
+    """
+
+    run: int
+    end: End
+
+
 class Ended(msgspec.Struct, frozen=True):
     """The run is over and its resources are proven gone."""
 
@@ -189,7 +204,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 Command = StartRequested | StopRequested | KillRequested | RestartRequested | Wanted
-Fact = Launched | Opened | Lost | Unhealthy | Ended
+Fact = Launched | Opened | Lost | Unhealthy | Parted | Ended
 Event = Command | Fact | Retuned | DeadlinePassed
 
 

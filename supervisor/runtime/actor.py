@@ -26,6 +26,7 @@ from supervisor.core.phases import (
     Ended,
     Event,
     Open,
+    Parted,
     Phase,
     Policy,
     ServerState,
@@ -41,7 +42,8 @@ class Run(Protocol):
     async def live(self, report: Callable[[Event], None]) -> End:
         """Bring the server up; report `Launched` at its begin, `Opened` once it answers, `Lost` at its loss.
 
-        Returns how it ended; all resources of the run are gone when this returns or raises.
+        Returns how it ended; all resources of the run are gone when this returns or raises. One that reports
+        `Parted` is followed by another run while it lasts.
         """
         ...
 
@@ -85,7 +87,8 @@ class ServerActor:
         self._new_run = new_run
         self._publish = publish
         self._used_at = used_at
-        self._run: Run | None = None
+        self._runs: dict[int, Run] = {}
+        """Those that are not gone."""
         self._changed = anyio.Event()
         self._outbox, self._inbox = anyio.create_memory_object_stream[_Letter](math.inf)
 
@@ -147,8 +150,8 @@ class ServerActor:
         try:
             for effect in result.effects:
                 self._perform(effect, tg)
-            if type(before.phase) is not type(result.state.phase):
-                end = event.end if isinstance(event, Ended) else None
+            end = _end_of_a_run(before, event)
+            if end is not None or type(before.phase) is not type(result.state.phase):
                 self._publish(Transition(self.name, before, result.state, result.reason, now, end))
         except Exception:
             # One server's bug is not another's: its deadlines still pass, so it is killed or tried again.
@@ -160,14 +163,14 @@ class ServerActor:
     def _perform(self, effect: Effect, tg: TaskGroup) -> None:
         match effect:
             case Open(run=number):
-                self._run = self._new_run(number)
-                tg.start_soon(self._live, self._run, number, name=f"{self.name} run {number}")
-            case Close():
-                if self._run is not None:
-                    self._run.close()
-            case Abort():
-                if self._run is not None:
-                    self._run.abort()
+                run = self._runs[number] = self._new_run(number)
+                tg.start_soon(self._live, run, number, name=f"{self.name} run {number}")
+            case Close(run=number):
+                if number in self._runs:
+                    self._runs[number].close()
+            case Abort(run=number):
+                if number in self._runs:
+                    self._runs[number].abort()
             case _:
                 assert_never(effect)
 
@@ -179,4 +182,12 @@ class ServerActor:
                 "%s: run %d failed in a way nobody thought of", self.name, number, extra=about(self.name)
             )
             end = End(f"{type(exc).__name__}: {exc}")
+        del self._runs[number]
         self.post(Ended(number, end))
+
+
+def _end_of_a_run(before: ServerState, event: Event) -> End | None:
+    """How the run ended that was the server's until now; None when the event does not say that it did."""
+    if isinstance(event, Parted | Ended) and event.run == before.run and event.run not in before.lingering:
+        return event.end
+    return None

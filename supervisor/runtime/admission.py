@@ -65,6 +65,8 @@ class ServerDesk:
         self._deadlines, self._clock = deadlines, deadlines.clock
         self._wire: Wire | None = None
         """What leads to the server while it is ready."""
+        self._latest: Wire | None = None
+        """What led to it last; calls may linger on others."""
         self._stamp = b""
         """What the session puts into the `_meta` of every call."""
         self._stamped = b""
@@ -76,7 +78,7 @@ class ServerDesk:
         self._last_token = 0
         self._used_at = 0.0
         self.expired_at: float | None = None
-        """When a call that was sent last ran out of time."""
+        """When a call that the last run was sent ran out of time."""
         self._emptied: anyio.Event | None = None
         self._tells = logger.isEnabledFor(logging.DEBUG)
         """Whether the end of a call is worth a line in the log."""
@@ -98,8 +100,8 @@ class ServerDesk:
 
     @property
     def called_at(self) -> float | None:
-        """When the oldest call came that was sent and has not ended; None without one."""
-        return min((call.began for call in self._sent), default=None)
+        """When the oldest call came that the last run was sent and has not answered; None without one."""
+        return min((call.began for call in self._sent if call.wire is self._latest), default=None)
 
     @property
     def used_at(self) -> float:
@@ -116,6 +118,7 @@ class ServerDesk:
         """The server is ready: send what waits, as far as there is room."""
         self._tells = logger.isEnabledFor(logging.DEBUG)
         self._wire, self._closed, self._stamp = session.wire, None, session.stamp
+        self._latest = session.wire
         self._stamped = b',"_meta":{%s}' % session.stamp if session.stamp else b""
         self._pump()
 
@@ -218,7 +221,7 @@ class ServerDesk:
         self.outcomes[outcome] += 1
         self.latencies.add(took)
         self._tally.ended(call.request.name if call.tool_json else UNKNOWN, outcome, took, call.result_size)
-        if outcome is _TIMED_OUT:
+        if outcome is _TIMED_OUT and call.wire is self._latest:
             self.expired_at = now
         if self._tells:
             self._tell(call, outcome, took)

@@ -1,21 +1,23 @@
 """One run of an HTTP server: a session with it, for as long as it can be had.
 
 A run opens the door, talks until the server is lost or the lifecycle has enough, and returns when no
-connection of it is left. When the server is lost, requests that are under way may still end by themselves:
-one that failed says nothing about the others. How long that may take is the lifecycle's, which calls `abort`.
+connection of it is left. When the server is lost the run says so and parts, and calls that are under way
+linger until each has ended by itself: one that failed says nothing about the others. The lifecycle may begin
+another run beside them, or call `abort`.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
-from msgspec.structs import replace
+from anyio.abc import TaskGroup
 
-from supervisor.core.phases import End, Event, Launched, Lost, Opened, Unhealthy
+from supervisor.core.phases import End, Event, Launched, Opened, Parted, Unhealthy
 from supervisor.core.ringlog import RingLog
 from supervisor.runtime.certificates import CannotTrust
 from supervisor.runtime.conversation import Dialect, Listener
 from supervisor.runtime.httpdoor import Patience, Site, open_door
+from supervisor.runtime.httpsessions import Sessions
 from supervisor.runtime.httptalk import HttpTalk
 from supervisor.runtime.liveness import Subject, Watch
 from supervisor.runtime.memory import Memory
@@ -31,6 +33,8 @@ class Remote:
     site: Site
     dialect: Dialect
     patience: Patience = field(default_factory=Patience)
+    sessions: Sessions = field(default_factory=Sessions)
+    """Those of all its runs."""
 
 
 class HttpRun:
@@ -44,12 +48,12 @@ class HttpRun:
         self._scope = anyio.CancelScope()
         self._opened = False
         self._vigil = listener.vigil
-        self.talk = HttpTalk(remote.site.server, remote.dialect, listener, log)
+        self.talk = HttpTalk(remote.site.server, remote.dialect, listener, log, remote.sessions)
 
     async def live(self, report: Callable[[Event], None]) -> End:
         remote, limit = self._remote, self._remote.dialect.max_line_bytes
         report(Launched(self._number))
-        with self._scope:
+        with self._scope, remote.sessions.joined(self.talk.wire.head):
             try:
                 async with (
                     open_door(remote.site, remote.patience, limit=limit) as door,
@@ -61,7 +65,7 @@ class HttpRun:
         return End("connection dropped", hopeless=self.talk.end is not None and self.talk.end.hopeless)
 
     def close(self) -> None:
-        """End the session; when the server was lost before, let what is under way end first."""
+        """End the session, unless the server was lost before and what is under way may end first."""
         self.talk.fail(_CLOSED)
 
     def abort(self) -> None:
@@ -69,20 +73,26 @@ class HttpRun:
         self._scope.cancel()
 
     async def _serve(self, report: Callable[[Event], None]) -> End:
-        async with anyio.create_task_group() as tg:
-            tg.start_soon(self._converse, report)
-            await self.talk.over()
-            tg.cancel_scope.cancel()
+        async with anyio.create_task_group() as ears:
+            async with anyio.create_task_group() as tg:
+                tg.start_soon(self._converse, report, ears)
+                await self.talk.over()
+                tg.cancel_scope.cancel()
+            await self._part(report)
+            ears.cancel_scope.cancel()
         end = await self.talk.over()
-        lost = self._opened and end is not _CLOSED
-        if lost:
-            report(Lost(self._number, end.detail))
-            await self.talk.wire.drained()
         self.talk.wire.lose(end)
         await self.talk.wire.farewell()
-        return replace(_CLOSED, hopeless=end.hopeless) if lost else end
+        return end
 
-    async def _converse(self, report: Callable[[Event], None]) -> None:
+    async def _part(self, report: Callable[[Event], None]) -> None:
+        """When the server is lost, be over, but for the calls that are under way."""
+        end = await self.talk.over()
+        if self._opened and end is not _CLOSED:
+            report(Parted(self._number, end))
+            await self.talk.wire.drained(end)
+
+    async def _converse(self, report: Callable[[Event], None], ears: TaskGroup) -> None:
         fingerprint = self._remote.site.fingerprint
         probe = not self._memory.cannot_take_a_probe(fingerprint)
         try:
@@ -94,6 +104,8 @@ class HttpRun:
             self._memory.remember_no_probe(fingerprint)
         self._opened = True
         report(Opened(self._number))
+        # What a call says of its progress may come on the server's own stream, so that is heard to the end.
+        ears.start_soon(self.talk.listen)
         async with anyio.create_task_group() as tg:
             tg.start_soon(self.talk.stay)
             await self._watch(report)

@@ -59,5 +59,6 @@ class Renewal:
         finally:
             self._try = None
             attempt.over.set()
-        # It may still be known to the server, or to one of several; who gives a session up ends it.
-        await self._farewell(lost)
+        if self._head.session_id != lost:
+            # It may still be known to the server, or to one of several; who gives a session up ends it.
+            await self._farewell(lost)

@@ -19,6 +19,7 @@ from supervisor.errors import METHOD_NOT_FOUND, SupervisorError
 from supervisor.logs import about
 from supervisor.runtime.conversation import Dialect, Listener, follow_changes
 from supervisor.runtime.httpdoor import CutOff
+from supervisor.runtime.httpsessions import Sessions
 from supervisor.runtime.httpstatus import Denied, Refusal, SessionGone
 from supervisor.runtime.httpwire import Garbled, HttpWire
 from supervisor.runtime.session import Session, SessionFailed, WireLost
@@ -77,9 +78,11 @@ class _Question:
 class HttpTalk:
     """The talk with one server, from the first request to the last."""
 
-    def __init__(self, server: str, dialect: Dialect, listener: Listener, log: RingLog) -> None:
+    def __init__(
+        self, server: str, dialect: Dialect, listener: Listener, log: RingLog, sessions: Sessions
+    ) -> None:
         self._server, self._listener, self._log = server, listener, log
-        self.wire = HttpWire(self, limit=dialect.max_line_bytes)
+        self.wire = HttpWire(self, sessions, limit=dialect.max_line_bytes)
         self.session = Session(
             self.wire, dialect.protocol, dialect.limits, listener.on_progress, dialect.roots
         )
@@ -107,10 +110,9 @@ class HttpTalk:
                 await anyio.sleep(pause)
 
     async def stay(self) -> None:
-        """Listen to the server and look after it, until cancelled."""
+        """Follow what the server tells and look after it, until cancelled."""
         async with anyio.create_task_group() as tg:
             tg.start_soon(follow_changes, self._server, self.session, self._on_tools, self._listener.redact)
-            tg.start_soon(self._keep_listening)
             tg.start_soon(self._look_after_it)
 
     async def over(self) -> End:
@@ -201,10 +203,10 @@ class HttpTalk:
 
     # The stream on which the server speaks of its own accord.
 
-    async def _keep_listening(self) -> None:
+    async def listen(self) -> None:
         """Have the stream open, and open it again whenever it ends; when that is often, with delays."""
         delay = 0.0
-        while True:
+        while self.wire.alive:
             began = anyio.current_time()
             again = await (self._subscribe() if self.session.modern else self._hear())
             if again is None:

@@ -10,9 +10,8 @@ import contextlib
 import functools
 import logging
 import operator
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import anyio
 import msgspec
@@ -27,7 +26,9 @@ from supervisor.errors import InvalidParams, SupervisorError, TooLarge
 from supervisor.runtime.httpanswers import Answers
 from supervisor.runtime.httpdoor import CutOff, Door, Unreachable
 from supervisor.runtime.httpmail import Letter, Mail, NotResumed
+from supervisor.runtime.httpowner import Owner
 from supervisor.runtime.httprenewal import Renewal
+from supervisor.runtime.httpsessions import Sessions
 from supervisor.runtime.httpstatus import BareRefusal, Denied, Paused, Refusal, SessionGone
 from supervisor.runtime.wire import NotSent, Waiting, deliver
 
@@ -35,7 +36,8 @@ logger = logging.getLogger(__name__)
 
 _HEADER_MISMATCH = -32020
 _NEGOTIATION = ("server/discover", "initialize")
-_UNBOUNDED = ("tools/call", "subscriptions/listen")
+_CALL = "tools/call"
+_UNBOUNDED = (_CALL, "subscriptions/listen")
 """These last as long as they last: a call has a deadline of its own, and a subscription is meant to stay."""
 _LONGEST_PAUSE = 300.0
 """Seconds; the one call that was refused may have asked for much, but the others must not wait as long."""
@@ -45,39 +47,6 @@ _TAIL = 0.5
 
 class Garbled(Exception):
     """The server's own stream brought what cannot be taken."""
-
-
-class Owner(Protocol):
-    """Whom a wire tells what it cannot decide."""
-
-    @property
-    def version(self) -> str:
-        """The protocol version agreed on; empty until then."""
-        ...
-
-    def receive(self, message: Message) -> None:
-        """Take what the server sent of its own accord."""
-        ...
-
-    def on_noise(self, line: bytes) -> None:
-        """Take note of what the server sent and nobody can use."""
-        ...
-
-    def fail(self, end: End) -> None:
-        """The server cannot be asked any more."""
-        ...
-
-    def doubt(self) -> None:
-        """A request broke off, or met a session that may be forgotten: the server may be gone."""
-        ...
-
-    def renew(self) -> Awaitable[None]:
-        """Greet the server anew, because it forgot the session.
-
-        Raises:
-            NotSent: that cannot be.
-        """
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -92,8 +61,8 @@ class _Asked:
 class HttpWire:
     """The requests under way with one HTTP server."""
 
-    def __init__(self, owner: Owner, *, limit: int) -> None:
-        self._owner, self._limit = owner, limit
+    def __init__(self, owner: Owner, sessions: Sessions, *, limit: int) -> None:
+        self._owner, self._sessions, self._limit = owner, sessions, limit
         self.head = Letterhead(lambda: owner.version)
         self._mail: Mail | None = None
         self._tasks: TaskGroup | None = None
@@ -101,6 +70,10 @@ class HttpWire:
         self._number = 0
         self._answers = Answers(self._deliver)
         self._end: End | None = None
+        self._carries = True
+        """Whether what goes beside requests is sent: as long as one may be under way."""
+        self._beside = 0
+        """Notifications under way."""
         self._taken = anyio.Event()
         self._greeted = anyio.Event()
         self._greeted.set()
@@ -152,7 +125,7 @@ class HttpWire:
 
     def call(self, tool_json: bytes, arguments: msgspec.Raw, extra: bytes, waiting: Waiting) -> int:
         params = b'{"name":%s,"arguments":%s%s}' % (tool_json, arguments, extra)
-        return self.request("tools/call", params, waiting)
+        return self.request(_CALL, params, waiting)
 
     def notify(self, method: str, params: bytes) -> None:
         """Send a notification; the modern era has none, and takes a closed stream for a cancellation."""
@@ -160,11 +133,12 @@ class HttpWire:
             greeted = anyio.Event()
             if method == "notifications/initialized":
                 self._greeted = greeted
-            if self._end is None and self._tasks is not None:
-                self._tasks.start_soon(self._deliver, notification_line(method, params), greeted)
+            if self._carries and self._tasks is not None:
+                self._beside += 1
+                self._tasks.start_soon(self._notify, notification_line(method, params), greeted)
 
     def answer(self, line: bytes) -> None:
-        if self._end is None and self._mail is not None and self._tasks is not None:
+        if self._carries and self._tasks is not None:
             self._answers.add(line, self._tasks)
 
     def has_left(self, number: int) -> bool:
@@ -181,24 +155,36 @@ class HttpWire:
     # What its owner does with it.
 
     def close(self, end: End) -> None:
-        """Take no more requests; those under way go on."""
+        """Take no more requests; those under way go on, with what belongs to them."""
         self._end = self._end or end
 
     def lose(self, end: End) -> None:
         """End everything that is under way."""
         self.close(end)
-        for asked in list(self._under_way.values()):
+        self._carries = False
+        self._drop(list(self._under_way.values()), end)
+
+    def _drop(self, requests: Iterable[_Asked], end: End) -> None:
+        for asked in requests:
             asked.scope.cancel()
             if asked.letter.sending.left:
                 self._finish(asked, lambda waiting: waiting.lost(end))
             else:
                 self._finish(asked, lambda waiting: waiting.not_sent(end.detail))
 
-    async def drained(self) -> None:
-        """Wait until no call is under way."""
-        while any(asked.letter.method == "tools/call" for asked in self._under_way.values()):
-            self._taken = anyio.Event()
-            await self._taken.wait()
+    async def drained(self, end: End) -> None:
+        """Wait until no call is under way, and nothing that goes with it; what is ours ends at once."""
+        self._drop([each for each in self._under_way.values() if each.letter.method != _CALL], end)
+        while self._under_way:
+            await self._something_ends()
+        assert self._mail is not None
+        with anyio.move_on_after(self._mail.patience.farewell):
+            while self._beside:
+                await self._something_ends()
+
+    async def _something_ends(self) -> None:
+        self._taken = anyio.Event()
+        await self._taken.wait()
 
     async def hear(self, on_open: Callable[[], None]) -> None:
         """Listen to what a server of the handshake era says of its own accord; returns when that has ended.
@@ -228,7 +214,7 @@ class HttpWire:
         await self._end_session(self.head.session_id)
 
     async def _end_session(self, session: str) -> None:
-        if self._mail is not None:
+        if self._mail is not None and not self._sessions.needs(session, besides=self.head):
             await self._mail.farewell(session)
 
     # One request.
@@ -306,16 +292,22 @@ class HttpWire:
 
     # What goes beside the requests.
 
-    async def _deliver(self, line: bytes, delivered: anyio.Event | None = None) -> None:
-        """Post what has no answer; sets `delivered` when the server has it, or cannot have it."""
+    async def _notify(self, line: bytes, delivered: anyio.Event) -> None:
+        """Post a notification; sets `delivered` when the server has it, or cannot have it."""
+        try:
+            await self._deliver(line)
+        finally:
+            self._beside -= 1
+            self._taken.set()
+            delivered.set()
+
+    async def _deliver(self, line: bytes) -> None:
+        """Post what has no answer."""
         assert self._mail is not None
         try:
             await self._mail.post_aside(line)
         except (NotSent, CutOff, Refusal) as exc:
             self._note(exc)
-        finally:
-            if delivered is not None:
-                delivered.set()
 
     # What is known, and what follows.
 

@@ -8,7 +8,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import Any
 
 import anyio
 import msgspec
@@ -30,7 +30,7 @@ from supervisor.core.phases import (
     Wanted,
 )
 from supervisor.core.ringlog import Line, Redactor, RingLog, redacted
-from supervisor.core.servers import BadServer, Endpoint, Launch, ServerSpec, child_environment
+from supervisor.core.servers import BadServer, Launch, ServerSpec, child_environment
 from supervisor.core.spec import Entry
 from supervisor.core.view import ExitView, ServerDetail, ServerView, phase_word, state_word
 from supervisor.errors import Outcome, ServerUnavailable
@@ -38,16 +38,14 @@ from supervisor.runtime.actor import Run, ServerActor, Transition
 from supervisor.runtime.admission import ServerDesk
 from supervisor.runtime.calls import Call, Deadlines
 from supervisor.runtime.conversation import Listener
+from supervisor.runtime.launcher import Launcher
 from supervisor.runtime.liveness import Vigil
 from supervisor.runtime.offering import Offering
 from supervisor.runtime.process import Command
 from supervisor.runtime.runs import HopelessRun, TalkingRun
-from supervisor.runtime.stdio import Host, Program, StdioRun
-from supervisor.runtime.tuning import command_of, dialect_of, policy_of, terms_of
+from supervisor.runtime.stdio import Host, StdioRun
+from supervisor.runtime.tuning import command_of, policy_of, terms_of
 from supervisor.runtime.usage import usage
-
-if TYPE_CHECKING:
-    from supervisor.runtime.http import HttpRun
 
 STDERR_SHOWN = ENDS_KEPT = 10
 
@@ -78,6 +76,7 @@ class Member:
         self.spec, self.name, self._shared = spec, spec.name, shared
         self._blot = Redactor(spec.secrets if isinstance(spec, ServerSpec) else frozenset())
         self.log = RingLog(redact=self.redact, on_line=self._on_line)
+        self._launcher = Launcher(shared.host, shared.environ, self.log, shared.max_line_bytes)
         self.actor = ServerActor(
             self.name,
             policy_of(spec),
@@ -183,37 +182,10 @@ class Member:
     # Its runs.
 
     def _new_run(self, number: int) -> Run:
-        self._run = None
-        match self.spec:
-            case BadServer(problems=problems):
-                return HopelessRun("bad config: " + "; ".join(map(str, problems)))
-            case ServerSpec(trouble=str() as trouble):
-                return HopelessRun(trouble)
-            case ServerSpec(target=Launch() as launch) as spec:
-                self._run = self._stdio_run(number, spec, launch)
-                return self._run
-            case ServerSpec(target=Endpoint() as endpoint) as spec:
-                self._run = self._http_run(number, spec, endpoint)
-                return self._run
-            case ServerSpec():
-                return HopelessRun("disabled in its entry")
-        assert_never(self.spec)
-
-    def _stdio_run(self, number: int, spec: ServerSpec, launch: Launch) -> StdioRun:
-        command = command_of(launch, self._shared.environ)
-        program = Program(self.name, command, dialect_of(spec, self._shared.max_line_bytes))
         doubtful = self.actor.state.doubtful and not self.desk.queued  # a call that waits is worth a try
-        return StdioRun(number, program, self._shared.host, self.log, self._listener, doubtful=doubtful)
-
-    def _http_run(self, number: int, spec: ServerSpec, endpoint: Endpoint) -> "HttpRun":
-        # A daemon without HTTP servers starts sooner and stays smaller for not knowing how to reach them.
-        from supervisor.runtime.http import HttpRun, Remote
-        from supervisor.runtime.httpdoor import Site
-
-        headers = {name: text.value for name, text in endpoint.headers.items()}
-        site = Site(self.name, endpoint.url.value, headers, endpoint.ca_file)
-        dialect = dialect_of(spec, self._shared.max_line_bytes)
-        return HttpRun(number, Remote(site, dialect), self._shared.host.memory, self.log, self._listener)
+        run = self._launcher.new_run(number, self.spec, self._listener, doubtful=doubtful)
+        self._run = None if isinstance(run, HopelessRun) else run
+        return run
 
     @property
     def _listener(self) -> Listener:

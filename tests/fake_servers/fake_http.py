@@ -8,6 +8,7 @@ ends itself after an hour, so that a broken test leaves nothing behind for good.
     --era E             both | legacy (discover is unknown) | modern (initialize is refused)
     --answers FORM      json (pretty-printed within a session) | sse (default): how requests are answered
     --stateless         give no session ids
+    --one-session       give everybody the same session
     --mute              has no stream of its own: GET is answered with 405
     --log FILE          append a JSON line per HTTP request and per executed call
     --fault F           what to do instead of answering, a method of `Faults`; its argument follows a colon
@@ -43,7 +44,7 @@ OPTIONS = {
     "at": "tools/call",
 }
 OPTIONS |= {"times": "1000000000"}
-FLAGS = {"stateless": False, "mute": False}
+FLAGS = {"stateless": False, "one-session": False, "mute": False}
 
 
 class Server:
@@ -51,6 +52,7 @@ class Server:
         self.options = options
         self.sessions, self.anonymous = {}, Session()
         self.unknown_session = "404"
+        self.listen, self.listener, self.idle = None, None, set()
         self.deaf_to_answers, self.dawdles_for = False, ""
         self.extra = 0
         self.faults, self.tools = Faults(self), Tools()
@@ -63,11 +65,15 @@ class Server:
 
     async def connected(self, reader, writer):
         try:
-            while True:
-                await self.handle(await self.read(reader, writer))
+            while self.listener.is_serving():
+                self.idle.add(writer)
+                request = await self.read(reader, writer)
+                self.idle.discard(writer)
+                await self.handle(request)
         except (Gone, OSError, asyncio.IncompleteReadError):
             pass
         finally:
+            self.idle.discard(writer)
             writer.close()
 
     async def read(self, reader, writer):
@@ -170,8 +176,8 @@ class Server:
             await asyncio.sleep(0.01)
         headers = {}
         if not self.options["stateless"]:
-            identity = f"session-{os.urandom(4).hex()}"
-            self.sessions[identity] = Session()
+            identity = "session" if self.options["one-session"] else f"session-{os.urandom(4).hex()}"
+            self.sessions.setdefault(identity, Session())
             headers = {"mcp_session_id": identity}
         result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {"listChanged": True}}}
         await request.answer(
@@ -211,10 +217,15 @@ async def main(options):
     if options["tls"]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(options["tls"])
-    listener = await asyncio.start_server(
-        server.connected, "127.0.0.1", int(options["port"]), ssl=context, limit=1 << 27, backlog=1024
-    )
-    print(listener.sockets[0].getsockname()[1], flush=True)
+
+    async def listen(port):
+        server.listener = await asyncio.start_server(
+            server.connected, "127.0.0.1", port, ssl=context, limit=1 << 27, backlog=1024
+        )
+        return server.listener.sockets[0].getsockname()[1]
+
+    server.listen = listen
+    print(await listen(int(options["port"])), flush=True)
     await asyncio.sleep(LIFETIME)
 
 

@@ -235,6 +235,26 @@ class Tools:
         await asyncio.sleep(arguments["seconds"])
         return "waited"
 
+    async def wait_for(self, request, arguments):
+        """Wait until a file is there."""
+        while not os.path.exists(arguments["file"]):  # noqa: ASYNC110, ASYNC240, PTH110
+            await asyncio.sleep(0.01)
+        return "waited"
+
+    async def shut(self, request, arguments):
+        """Take no connections until a file is there, and go on with the requests that are under way."""
+        server, port = request.server, request.server.listener.sockets[0].getsockname()[1]
+        server.listener.close()
+        for writer in list(server.idle):
+            writer.close()
+        server.reopening = asyncio.ensure_future(self._reopen(server, port, arguments["until"]))
+        return "shut"
+
+    async def _reopen(self, server, port, file):
+        while not os.path.exists(file):  # noqa: ASYNC110, ASYNC240, PTH110
+            await asyncio.sleep(0.01)
+        await server.listen(port)
+
     async def steps(self, request, arguments):
         """Tell of progress so many times before the answer."""
         token = arguments["token"]
@@ -243,7 +263,9 @@ class Tools:
         return "done"
 
     async def ask_back(self, request, arguments):
-        """Ask the client something, and say what it answered."""
+        """Ask the client something, once a file is there if one is named, and say what it answered."""
+        if "after" in arguments:
+            await self.wait_for(request, {"file": arguments["after"]})
         session = request.session
         session.asked += 1
         identity = f"back-{session.asked}"

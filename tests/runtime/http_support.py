@@ -13,7 +13,7 @@ import anyio
 import msgspec
 
 from supervisor.core.eras import Protocol
-from supervisor.core.phases import End, Event, Lost, Opened
+from supervisor.core.phases import End, Event, Opened, Parted
 from supervisor.core.ringlog import RingLog
 from supervisor.errors import SupervisorError
 from supervisor.runtime.conversation import Dialect, Listener
@@ -104,7 +104,7 @@ class HttpStage:
         assert self.end is None, self.end
 
     async def lost(self) -> str:
-        return await until(lambda: next((e.detail for e in self.events if isinstance(e, Lost)), ""))
+        return await until(lambda: next((e.end.detail for e in self.events if isinstance(e, Parted)), ""))
 
     async def ended(self) -> End:
         await until(lambda: self.end)
