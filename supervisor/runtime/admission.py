@@ -72,6 +72,8 @@ class ServerDesk:
         self._stamped = b""
         """That, as it stands in a call of which the client has no `_meta` of its own."""
         self._closed: Callable[[], ServerUnavailable] | None = None
+        self._away: tuple[float, Callable[[], ServerUnavailable]] | None = None
+        """Until when the server is certainly not ready, and what to say to a call that has less time."""
         self._sent: set[Call] = set()
         self._waiting: Turns[Call] = Turns()
         self._tokens: dict[int, Call] = {}
@@ -117,28 +119,39 @@ class ServerDesk:
     def open(self, session: Session) -> None:
         """The server is ready: send what waits, as far as there is room."""
         self._tells = logger.isEnabledFor(logging.DEBUG)
-        self._wire, self._closed, self._stamp = session.wire, None, session.stamp
+        self._wire, self._closed, self._away, self._stamp = session.wire, None, None, session.stamp
         self._latest = session.wire
         self._stamped = b',"_meta":{%s}' % session.stamp if session.stamp else b""
         self._pump()
 
-    def park(self) -> None:
-        """The server is not ready, but may be soon: let calls wait."""
-        self._wire, self._closed = None, None
+    def park(self, away: tuple[float, Callable[[], ServerUnavailable]] | None = None) -> None:
+        """The server is not ready, but may be soon: let calls wait.
+
+        When it is certainly `away` until some moment, those that have less time end at once, new ones too.
+        """
+        self._wire, self._closed, self._away = None, None, away
+        if away is not None:
+            self._turn_away(*away)
 
     def close(self, why: Callable[[], ServerUnavailable]) -> None:
         """The server will not be ready: end what waits, and refuse what comes."""
         self._wire, self._closed = None, why
         for call in self._waiting.clear():
-            if call.tool_json or not self._is_another_servers(call):
+            if not self._is_another_servers(call):
                 call.fail(why())
 
     def _is_another_servers(self, call: Call) -> bool:
         """Whether a call whose tool nobody had listed is waiting elsewhere from now on."""
         try:
-            return self._resolve(call) is None
+            return not call.tool_json and self._resolve(call) is None
         except SupervisorError:
             return False
+
+    def _turn_away(self, until: float, why: Callable[[], ServerUnavailable]) -> None:
+        for call in [call for call in self._waiting if call.deadline <= until]:
+            self._waiting.remove(call.client, call)
+            if not self._is_another_servers(call):
+                call.fail(why())
 
     def release(self) -> list[Call]:
         """Let go of everything that waits, for another desk to adopt."""
@@ -160,6 +173,8 @@ class ServerDesk:
             self._waiting.add(call.client, call)
         if self._closed is not None:
             self.close(self._closed)
+        elif self._away is not None:
+            self._turn_away(*self._away)
         self._pump()
 
     async def idle(self) -> None:
@@ -192,6 +207,11 @@ class ServerDesk:
     def _queue(self, call: Call) -> None:
         if self._closed is not None:
             raise self._closed()
+        until, why = self._away or (0.0, self._busy)
+        if call.deadline <= until:
+            if self._is_another_servers(call):
+                return
+            raise why()
         if not self._waiting.count:
             for sent in self._sent:
                 self._waiting.serve(sent.client)

@@ -281,7 +281,9 @@ class Member:
         if isinstance(phase, Ready) and self._run is not None:
             self.desk.open(self._run.talk.session)
         elif self.may_return:
-            self.desk.park()
+            # What the server itself asked for is cut short by nobody but an operator.
+            asked = phase.deadline if isinstance(phase, Backoff) and phase.asked else None
+            self.desk.park(None if asked is None else (asked, self.unavailable))
             # As long as somebody waits it is tried soon, however often it could not be started for them.
             if isinstance(phase, Backoff) and self.desk.queued:
                 self.actor.post(Wanted())

@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from supervisor.core.phases import Backoff, Ready, Unavailable
+from supervisor.core.phases import Backoff, Ready, Starting, Unavailable
 from supervisor.errors import Outcome, ServerUnavailable, SupervisorError
 from supervisor.runtime.fleet import Fleet
 from tests.runtime.fleet_support import SECRET, Asked, Build, entry, reach
@@ -169,6 +169,44 @@ async def test_a_server_that_asks_for_a_long_pause_at_its_start_is_let_alone_for
             assert retry_after > 600
             assert "asks to be let alone for 1200 s" in member.reason
             assert len(served.log) == 1
+
+
+async def test_a_call_that_has_less_time_than_its_server_asks_for_is_told_at_once(
+    build: Build, tmp_path: Path
+) -> None:
+    fault = ("--fault", "status:429,retry-after=1200", "--at", "any", "--times", 1)
+    with serving(tmp_path, *fault) as served:
+        async with build.up({"remote": remote(served)}) as fleet:
+            await reach(fleet, "remote", Backoff)
+
+            with pytest.raises(ServerUnavailable, match="asks to be let alone for 1200 s") as refused:
+                Asked(fleet, "remote_echo", timeout=60)
+
+            data = refused.value.data
+            assert data["outcome"] == Outcome.NOT_SENT
+            assert 60 < data["retryAfter"] <= 1200
+            assert fleet.summary("remote").pending == 0
+
+
+async def test_a_call_that_waits_is_told_when_its_server_asks_for_more_time_than_it_has(
+    build: Build, tmp_path: Path
+) -> None:
+    fault = ("--fault", "status:503,retry-after=1200", "--at", "any", "--times", 1)
+    with serving(tmp_path, *fault) as served:
+        fleet = build({"remote": remote(served)})
+        async with fleet.running():
+            fleet.start()
+            await reach(fleet, "remote", Starting)
+            hasty, patient = (Asked(fleet, "remote_echo", timeout=time) for time in (60, 3000))
+
+            end = await hasty.end()
+            assert isinstance(end, ServerUnavailable)
+            assert end.data["outcome"] == Outcome.NOT_SENT
+            assert end.data["retryAfter"] > 60
+            assert fleet.summary("remote").pending == 1
+
+            await fleet.start_server("remote")
+            await patient.end()
 
 
 @pytest.mark.parametrize("era", ["legacy", "modern"])
