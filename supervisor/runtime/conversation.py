@@ -104,9 +104,9 @@ class Conversation:
         return self.wire.heard_at > 0
 
     @property
-    def asked(self) -> int:
+    def sent(self) -> int:
         """Bytes of questions in the child's input; none, when one could not be put there."""
-        return 0 if self._stdin is None or self._stdin.failed else self.wire.asked
+        return 0 if self._stdin is None or self._stdin.failed else self.wire.sent
 
     @contextlib.asynccontextmanager
     async def over(self, pipes: Pipes) -> AsyncGenerator[None]:

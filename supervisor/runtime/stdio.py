@@ -147,7 +147,7 @@ class StdioRun:
     def _died_of_the_question(self) -> bool:
         """Whether the child, which is gone, took what it was asked and never said a word."""
         assert self._doorstep is not None
-        taken = self._doorstep.untaken < self.talk.asked
+        taken = self._doorstep.untaken < self.talk.sent
         return taken and not self._closing and not self.talk.heard
 
     def hasten(self) -> None:

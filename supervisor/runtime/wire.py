@@ -155,7 +155,7 @@ class PipeWire:
         self._waiting: dict[int, Waiting] = {}
         self._forgotten: deque[int] = deque(maxlen=_FORGOTTEN)
         self._number = 0
-        self.asked = 0
+        self.sent = 0
         """Bytes of the requests that were sent, calls aside."""
         self._idle_talk = False
         """Whether the chunk at hand had something in it that nobody asked for."""
@@ -183,7 +183,7 @@ class PipeWire:
         line = framed(self._framing, request_line(number, method, params))
         if not self._write(line):
             raise self._not_sent(number)
-        self.asked += len(line)
+        self.sent += len(line)
         return number
 
     def call(self, tool_json: bytes, arguments: msgspec.Raw, extra: bytes, waiting: Waiting) -> int:

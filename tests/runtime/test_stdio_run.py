@@ -154,8 +154,8 @@ async def test_a_server_that_has_read_the_first_of_two_questions_may_have_died_o
 ) -> None:
     slow = f"until test -e {tmp_path}/asked; do sleep 0.02; done; read one; exit 1"
     async with staged(host, ["/bin/sh", "-c", slow], Dialect(limits=QUICK)) as stage:
-        first = await until(lambda: stage.run.talk.wire.asked)
-        await until(lambda: stage.run.talk.wire.asked > first)
+        first = await until(lambda: stage.run.talk.wire.sent)
+        await until(lambda: stage.run.talk.wire.sent > first)
         (tmp_path / "asked").touch()
 
         assert (await stage.ended()).deaths == 2
