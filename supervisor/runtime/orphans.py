@@ -74,6 +74,8 @@ class Orphans:
         self._serial = 0
         self._first: int | None = None
         """When the first of all leaders started."""
+        self._reaped = 0
+        """Adopted children that have died."""
         self.census = Census(adopts=adopts)
         self._leaders = self.census.leaders
 
@@ -118,6 +120,7 @@ class Orphans:
         for pid in self.census.strays():
             with contextlib.suppress(ChildProcessError):
                 died += os.waitpid(pid, os.WNOHANG)[0] == pid
+        self._reaped += died
         return died
 
     def below(self, leader: int) -> set[tuple[int, int]]:
@@ -173,14 +176,17 @@ class Orphans:
         killed: set[tuple[int, int]] = set()
         quiet = 0
         # A process may fork while we look, and cannot be told while it executes. So nothing must be found
-        # twice in a row, more often when there is doubt, and what was killed must be seen gone.
+        # twice in a row, more often when there is doubt, what was killed must be seen gone, and nobody may
+        # have died meanwhile: that may be one of those who are there only between two looks.
         for _ in range(_ROUNDS):
+            reaped = self._reaped
             found, sure = await left()
             for process in found:
                 self._end(process)
             now = {(process.pid, process.started) for process in found} | self._hunt(ours)
             killed |= now
-            quiet = 0 if now or any(map(_exists, killed)) else quiet + 1
+            busy = now or self._reaped > reaped or any(map(_exists, killed))
+            quiet = 0 if busy else quiet + 1
             if quiet >= (_QUIET_LOOKS if sure else _DOUBTFUL_LOOKS):
                 break
             await anyio.sleep(0.002)
