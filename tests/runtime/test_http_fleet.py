@@ -10,6 +10,7 @@ import pytest
 from supervisor.core.phases import Backoff, Ready, Starting, Unavailable
 from supervisor.errors import Outcome, ServerUnavailable, SupervisorError
 from supervisor.runtime.fleet import Fleet
+from supervisor.runtime.tuning import CONNECTED_AFTER
 from tests.runtime.fleet_support import SECRET, Asked, Build, entry, reach
 from tests.runtime.http_support import Served, serving
 from tests.runtime.support import until
@@ -125,6 +126,36 @@ async def test_a_remote_has_proven_itself_sooner_than_a_process(build: Build, tm
             }
 
             assert proven == {"remote": 1.0, "local": 60.0}
+
+
+def delay_of(fleet: Fleet) -> float:
+    """Seconds between the last failure that counts and the try that is due by the schedule."""
+    state = fleet.member("remote").actor.state
+    return state.due - state.failures[-1]
+
+
+async def test_a_remote_that_was_connected_begins_again_with_the_shortest_delay(
+    build: Build, tmp_path: Path
+) -> None:
+    restart = {"policy": "on-failure", "delay": 0.2, "maxDelay": 60}
+    with serving(tmp_path) as served:
+        async with build.up({"remote": remote(served, restart=restart)}) as fleet:
+            actor = fleet.member("remote").actor
+            served.kill()
+            await until(lambda: len(actor.state.failures) >= 3)
+            assert delay_of(fleet) >= 0.8
+
+            with serving(tmp_path, "--port", served.port) as back:
+                await reach(fleet, "remote", Ready)
+                assert fleet.summary("remote").next_try is None
+                since = anyio.current_time()
+                await until(lambda: anyio.current_time() > since + CONNECTED_AFTER)
+                back.kill()
+
+            await reach(fleet, "remote", Backoff)
+            assert len(actor.state.failures) == 1
+            assert 0.2 <= delay_of(fleet) + 1e-6 <= 0.23
+            assert fleet.summary("remote").next_try is not None
 
 
 async def test_a_call_that_waits_has_a_dead_server_tried_again_and_not_in_a_circle(
