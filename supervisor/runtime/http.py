@@ -100,7 +100,9 @@ class HttpRun:
         except (WireLost, SessionFailed) as exc:
             self.talk.fail(End(str(exc), retry_after=self.talk.wire.asked_pause))
             return
-        if self.talk.session.probe_ignored:
+        if self.talk.session.modern:
+            self._memory.forget_no_probe(fingerprint)
+        elif self.talk.session.probe_ignored:
             self._memory.remember_no_probe(fingerprint)
         self._opened = True
         report(Opened(self._number))
@@ -108,7 +110,17 @@ class HttpRun:
         ears.start_soon(self.talk.listen)
         async with anyio.create_task_group() as tg:
             tg.start_soon(self.talk.stay)
+            if not probe and not self.talk.session.modern:
+                tg.start_soon(self._ask_again)
             await self._watch(report)
+
+    async def _ask_again(self) -> None:
+        """See whether a server that once ignored the probe would take one at its next start.
+
+        It may speak both eras by now, and would never refuse to be greeted the old way.
+        """
+        if await self.talk.session.takes_a_probe():
+            self._memory.forget_no_probe(self._remote.site.fingerprint)
 
     async def _watch(self, report: Callable[[Event], None]) -> None:
         """A server that answers nothing is unhealthy, though connections to it may come about."""

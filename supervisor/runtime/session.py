@@ -50,6 +50,8 @@ class _Ask:
 
     def __init__(self) -> None:
         self.done = anyio.Event()
+        self.number = 0
+        """Under which it was sent."""
         self._result: msgspec.Raw | None = None
         self._error: Exception | None = None
 
@@ -182,6 +184,21 @@ class Session:
         self.probe_ignored = True
         await self._shake_hands(initialize)
 
+    async def takes_a_probe(self) -> bool:
+        """Ask a server that once ignored `server/discover` once more, beside everything else."""
+        discover = self._discover()
+        with anyio.move_on_after(self.limits.probe):
+            await discover.done.wait()
+        if not discover.done.is_set():
+            self.wire.forget(discover.number)
+            return False
+        try:
+            return bool(discover.result)
+        except Refused:
+            return True
+        except WireLost:
+            return False
+
     async def _settle(self, discover: _Ask, initialize: _Ask | None = None) -> None:
         """Go on from the answer to `server/discover`."""
         try:
@@ -225,7 +242,7 @@ class Session:
     def _send(self, method: str, params: bytes) -> _Ask:
         ask = _Ask()
         try:
-            self.wire.request(method, params, ask)
+            ask.number = self.wire.request(method, params, ask)
         except NotSent as exc:
             ask.lost(End(str(exc)))
         return ask

@@ -11,7 +11,6 @@ import pytest
 from supervisor.core.phases import End, Opened
 from supervisor.runtime.http import HttpRun
 from supervisor.runtime.httpdoor import Patience, Site, open_door
-from supervisor.runtime.memory import Memory
 from supervisor.runtime.wire import NotSent
 from tests.runtime.http_support import SHORT, opened_at, serving, sockets, staged_at
 from tests.runtime.support import LOOPS, PATIENCE, until
@@ -60,15 +59,6 @@ async def test_a_server_that_fails_at_an_unknown_method_is_greeted_the_old_way(
     with serving(tmp_path, "--fault", fault, "--at", "server/discover") as served:
         async with opened_at(served) as stage:
             assert stage.run.talk.session.version == "2025-11-25"
-
-
-async def test_a_server_that_ignores_the_probe_is_not_probed_again(tmp_path: Path) -> None:
-    memory = Memory(None)
-    with serving(tmp_path, "--fault", "silent", "--at", "server/discover") as served:
-        async with opened_at(served, memory=memory):
-            pass
-        async with opened_at(served, memory=memory):
-            assert len(served.heard("server/discover")) == 1
 
 
 STARTS = [
