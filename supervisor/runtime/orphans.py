@@ -34,6 +34,8 @@ _ROUNDS = 200
 _LOOKS_IN_A_HUNT = 100
 _QUIET_LOOKS = 2
 _DOUBTFUL_LOOKS = 20
+_RESTLESS_LOOKS = 25
+"""What dies may belong to another server, which must not hold up this one's end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,15 +180,16 @@ class Orphans:
         # A process may fork while we look, and cannot be told while it executes. So nothing must be found
         # twice in a row, more often when there is doubt, what was killed must be seen gone, and nobody may
         # have died meanwhile: that may be one of those who are there only between two looks.
+        reaped, restless = self._reaped, 0
         for _ in range(_ROUNDS):
-            reaped = self._reaped
             found, sure = await left()
             for process in found:
                 self._end(process)
             now = {(process.pid, process.started) for process in found} | self._hunt(ours)
             killed |= now
-            busy = now or self._reaped > reaped or any(map(_exists, killed))
-            quiet = 0 if busy else quiet + 1
+            restless += self._reaped > reaped
+            died, reaped = self._reaped > reaped and restless <= _RESTLESS_LOOKS, self._reaped
+            quiet = 0 if now or died or any(map(_exists, killed)) else quiet + 1
             if quiet >= (_QUIET_LOOKS if sure else _DOUBTFUL_LOOKS):
                 break
             await anyio.sleep(0.002)
