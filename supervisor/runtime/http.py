@@ -110,7 +110,7 @@ class HttpRun:
         ears.start_soon(self.talk.listen)
         async with anyio.create_task_group() as tg:
             tg.start_soon(self.talk.stay)
-            if not probe and not self.talk.session.modern:
+            if not probe and not self.talk.session.modern and self._remote.dialect.protocol == "auto":
                 tg.start_soon(self._ask_again)
             await self._watch(report)
 

@@ -185,7 +185,7 @@ class Session:
         await self._shake_hands(initialize)
 
     async def takes_a_probe(self) -> bool:
-        """Ask a server that once ignored `server/discover` once more, beside everything else."""
+        """Ask whether a server that once ignored `server/discover` has come to answer it, beside all else."""
         discover = self._discover()
         with anyio.move_on_after(self.limits.probe):
             await discover.done.wait()
@@ -193,11 +193,9 @@ class Session:
             self.wire.forget(discover.number)
             return False
         try:
-            return bool(discover.result)
-        except Refused:
-            return True
-        except WireLost:
-            return False
+            return eras.MODERN in eras.read_greeting(discover.result).supported_versions
+        except (Refused, WireLost, msgspec.DecodeError):
+            return False  # one that refuses it after a handshake may still ignore it before
 
     async def _settle(self, discover: _Ask, initialize: _Ask | None = None) -> None:
         """Go on from the answer to `server/discover`."""
