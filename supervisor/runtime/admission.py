@@ -209,8 +209,6 @@ class ServerDesk:
             raise self._closed()
         until, why = self._away or (0.0, self._busy)
         if call.deadline <= until:
-            if self._is_another_servers(call):
-                return
             raise why()
         if not self._waiting.count:
             for sent in self._sent:
