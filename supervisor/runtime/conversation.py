@@ -83,7 +83,7 @@ class Conversation:
             self.wire, dialect.protocol, dialect.limits, listener.on_progress, dialect.roots
         )
         self._stdin: ChildInput | None = None
-        self._stdout_ended = anyio.Event()
+        self._stdout_ended, self._stderr_ended = anyio.Event(), anyio.Event()
         self._exited = False
         """Whether there is nothing more to come than what is in the pipes."""
         self._broken = anyio.Event()
@@ -116,6 +116,7 @@ class Conversation:
             on_stderr=self._on_stderr,
             on_stdout_end=self._on_stdout_end,
             on_stdin_end=self._on_stdin_end,
+            on_stderr_end=self._stderr_ended.set,
             may_rest=lambda: not self._exited,
             awaited=lambda: self.wire.asked > self.session.subscribed,
         )
@@ -136,8 +137,11 @@ class Conversation:
     async def ended(self, end: End) -> None:
         """The process has exited: hear its last words, then tell everyone who waits."""
         self._exited = True
+        if self._stdin is not None:
+            self._stdin.hurry()
         with anyio.move_on_after(_LAST_WORDS):
             await self._stdout_ended.wait()
+            await self._stderr_ended.wait()
         self.wire.lose(end)
 
     async def broke(self) -> str:

@@ -6,6 +6,7 @@ was given at connect. This and `surfaces.control` are the only modules that know
 
 import asyncio
 import contextlib
+import functools
 import os
 import sys
 import time
@@ -42,6 +43,7 @@ class _Reader(asyncio.Protocol):
         self.pace = Pace()
         self._read, self._heard = b"", 0
         """What was read and has to wait, and how much of it was heard; nothing is read meanwhile."""
+        self._rest: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.ReadTransport", transport)
@@ -77,14 +79,25 @@ class _Reader(asyncio.Protocol):
         """Take no more for a while; what the child says meanwhile stays in its pipe, which holds it up."""
         if not self._transport.is_closing():
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(seconds, self._go_on)
+            self._rest = asyncio.get_running_loop().call_later(seconds, self._go_on)
+
+    def hurry(self) -> None:
+        """Rest no longer."""
+        if self._rest is not None:
+            self._rest.cancel()
+            self._go_on()
 
     def _go_on(self) -> None:
+        self._rest = None
         if self._transport.is_closing():
             return
         data, self._read = self._read, b""
-        if (not data or self._take(data, self._heard)) and not self._transport.is_closing():
-            self._transport.resume_reading()
+        read_on = True
+        try:
+            read_on = not data or self._take(data, self._heard)
+        finally:
+            if read_on and not self._transport.is_closing():
+                self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self.closed.set()
@@ -108,6 +121,8 @@ class ChildInput:
         self._transport = transport
         self._outlet = Outlet(transport, descriptor, limit=limit)
         self.write = self._outlet.write
+        self.hurry: Callable[[], None] = lambda: None
+        """Has what the child said heard now, if that was left for later."""
 
     @property
     def untaken(self) -> int:
@@ -139,6 +154,7 @@ class Ears:
     """Told with each chunk whether there is more than can be read with care."""
     on_stdout_end: Callable[[], None]
     on_stdin_end: Callable[[], None]
+    on_stderr_end: Callable[[], None] = lambda: None
     may_rest: Callable[[], bool] = lambda: True
     """Whether to rest from a child that says much which nobody asked for."""
     awaited: Callable[[], bool] = lambda: True
@@ -157,6 +173,7 @@ async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> 
     child_input = _Writer(ears.on_stdin_end)
     with contextlib.ExitStack() as transports:
         writer = await _attached(loop, pipes, (output, errors, child_input), transports, untaken)
+        writer.hurry = functools.partial(_hurry, output, errors)
         try:
             yield writer
         finally:
@@ -166,6 +183,11 @@ async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> 
                     await end.closed.wait()
 
 
+def _hurry(*readers: _Reader) -> None:
+    for reader in readers:
+        reader.hurry()
+
+
 def _errors(ears: Ears) -> _Reader:
     """The reader of standard error: all of it is idle talk, and much of that is quickly skimmed."""
 
@@ -173,7 +195,7 @@ def _errors(ears: Ears) -> _Reader:
         ears.on_stderr(chunk, reader.pace.floods)
         return True
 
-    reader = _Reader(heard, lambda: None, ears, sip=_MUCH)
+    reader = _Reader(heard, ears.on_stderr_end, ears, sip=_MUCH)
     return reader
 
 

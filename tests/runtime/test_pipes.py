@@ -26,7 +26,7 @@ async def child_that_says(
     theirs, ours = zip(*(os.pipe() for _ in range(3)), strict=True)
     ended = anyio.Event()
     talk = threading.Thread(target=_say, args=(ours[1], what))
-    ears = Ears(heard, lambda *_: None, ended.set, lambda: None, may_rest)
+    ears = Ears(heard, lambda *_: None, ended.set, lambda: None, may_rest=may_rest)
     async with connected(Pipes(stdin=ours[0], stdout=theirs[1], stderr=theirs[2]), ears):
         talk.start()
         with anyio.fail_after(PATIENCE):

@@ -78,6 +78,28 @@ async def test_a_last_line_on_stderr_without_a_newline_is_kept(host: Host) -> No
     assert stage.stderr == ["Segmentation fault"]
 
 
+LAST_WORDS = """
+import os, threading, time
+def say():
+    while not os.path.exists({flag!r}):
+        time.sleep(0.01)
+    for n in range(200):
+        os.write(2, b"much ado\\n" * 7000)
+    os.write(2, b"ImportError")
+    os._exit(1)
+threading.Thread(target=say).start()
+"""
+
+
+async def test_the_last_words_after_much_on_stderr_are_heard(host: Host, tmp_path: Path) -> None:
+    async with staged(host, small_server(before=LAST_WORDS.format(flag=str(tmp_path / "now")))) as stage:
+        await stage.opened()
+        (tmp_path / "now").touch()
+        await stage.ended()
+
+    assert stage.stderr[-1] == "ImportError"
+
+
 @pytest.mark.parametrize(
     ("descriptor", "why"), [(1, "closed its standard output"), (0, "closed its standard input")]
 )
