@@ -19,7 +19,7 @@ from supervisor.core.ringlog import RingLog
 from supervisor.errors import SupervisorError
 from supervisor.runtime import proctable
 from supervisor.runtime.conversation import Dialect, Listener
-from supervisor.runtime.process import Command
+from supervisor.runtime.process import Child, Command, spawn
 from supervisor.runtime.session import Limits
 from supervisor.runtime.stdio import Host, Program, StdioRun
 from supervisor.runtime.wire import NotSent
@@ -57,6 +57,13 @@ def shell(script: str, **env: str) -> Command:
 
 def python(script: str, **env: str) -> Command:
     return Command([sys.executable, "-I", "-S", "-c", script], ENVIRON | env)
+
+
+def start(command: Command) -> Child:
+    """A child whose pipes nobody needs."""
+    child, pipes = spawn(command)
+    pipes.close()
+    return child
 
 
 async def until(look: Callable[[], Value]) -> Value:
