@@ -2,6 +2,7 @@
 
 import os
 import signal
+import statistics
 import time
 
 import pytest
@@ -23,7 +24,7 @@ def unavailable(client: Client, server: str) -> bool:
 
 PAIR = {"doomed": fake("--tools", 1), "other": fake("--tools", 1)}
 DOOMED = [f"doomed{number}" for number in range(5)]
-"""Several, for one kill may fall into a moment in which the machine does something else."""
+"""Several, for a kill or two may fall into a moment in which the machine does something else."""
 
 
 def seconds_until_gone(client: Client, server: str) -> float:
@@ -47,7 +48,7 @@ def test_its_tools_are_gone_within_250_milliseconds_and_the_other_answers_as_bef
 
     took = [seconds_until_gone(client, name) for name in DOOMED]
 
-    assert min(took) < SOON
+    assert statistics.median(took) < SOON
     assert client.tools() == ["other_echo"]
     assert client.text("other_echo", still="here") == '{"still": "here"}'
 
