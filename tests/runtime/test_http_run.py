@@ -289,7 +289,7 @@ async def test_a_server_that_keeps_no_sessions_is_asked_for_no_stream(tmp_path: 
 @ERAS
 async def test_a_server_that_dies_is_lost_at_once_and_its_call_is_unknown(era: str, tmp_path: Path) -> None:
     with serving(tmp_path, "--era", era, "--stateless") as served:
-        async with opened_at(served) as stage:
+        async with opened_at(served, patience=Patience(3600.0, 3600.0, 3600.0, 3600.0)) as stage:
             (dying,) = (await stage.call("die")).told
 
             await stage.lost()

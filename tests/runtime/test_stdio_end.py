@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from supervisor.core.phases import End, Lost
-from supervisor.runtime import proctable
+from supervisor.runtime import conversation, proctable
 from supervisor.runtime.conversation import Dialect
 from supervisor.runtime.pipes import Ears, connected
 from supervisor.runtime.process import Pipes
@@ -130,19 +130,28 @@ async def test_a_line_that_is_too_long_ends_the_calls_and_the_run(host: Host) ->
     assert [answer.told for answer in asked] == [[End(why)], [End(why)]]
 
 
+def held_as_stdout(pid: int) -> Path:
+    return Path(f"/proc/{pid}/fd/1").readlink()
+
+
 async def test_an_exit_is_noticed_at_once_though_a_grandchild_holds_stdout(
-    host: Host, tmp_path: Path
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # It holds it for an hour, and what a broken pipe alone would tell comes no sooner.
+    monkeypatch.setattr(conversation, "_SILENCE", 3600.0)
     options = ("--grandchild", "group", "--grandchild-pidfile", tmp_path / "pid")
     async with staged(host, fake(*options)) as stage:
         await stage.opened()
+        stdout = held_as_stdout(stage.pid)
 
         asked = await stage.call("crash", code=1)
         why = await stage.lost()
 
         assert asked.told == [End("exited with code 1", code=1)]
         assert why == "exited with code 1, but its group lives on"
-        assert alive(number_in(tmp_path / "pid"))
+        grandchild = number_in(tmp_path / "pid")
+        assert alive(grandchild)
+        assert held_as_stdout(grandchild) == stdout
 
 
 # Stopping.
