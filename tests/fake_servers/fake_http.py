@@ -83,7 +83,7 @@ class Server:
             name.lower(): value.strip() for name, _, value in (line.partition(":") for line in head[1:-2])
         }
         body = await reader.readexactly(int(headers.get("content-length", 0)))
-        return Request(self, writer, method, path, headers, body)
+        return Request(self, (reader, writer), method, path, headers, body)
 
     async def handle(self, request):
         message = json.loads(request.body) if request.body else {}

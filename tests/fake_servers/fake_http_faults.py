@@ -85,7 +85,14 @@ class Faults:
             await asyncio.sleep(0.05)
 
     async def silent(self, request, argument):
-        await asyncio.sleep(FOREVER)
+        """No answer, for as long as the client waits for one; then that is noted."""
+        await request.reader.read()
+        self.server.log(gave_up=json.loads(request.body or "{}").get("method", request.method))
+
+    async def offers(self, request, argument):
+        """offers:VERSION; a greeting of the modern form that names this version only."""
+        greeting = {"supportedVersions": [argument], "capabilities": {}, "serverInfo": {"name": "fake"}}
+        await request.answer(json.loads(request.body)["id"], result=greeting)
 
     async def hang_up(self, request, argument):
         raise Gone

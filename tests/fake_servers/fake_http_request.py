@@ -22,8 +22,9 @@ class Session:
 
 
 class Request:
-    def __init__(self, server, writer, method, path, headers, body):
-        self.server, self.writer, self.method, self.path = server, writer, method, path
+    def __init__(self, server, connection, method, path, headers, body):
+        self.server, self.method, self.path = server, method, path
+        self.reader, self.writer = connection
         self.headers, self.body = headers, body
         self.streaming = False
         self.session = server.sessions.get(headers.get("mcp-session-id"), server.anonymous)

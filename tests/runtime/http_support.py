@@ -59,6 +59,10 @@ class Served:
         """The headers of every request of this kind that arrived."""
         return [entry["headers"] for entry in self.log if entry.get("rpc") == rpc]
 
+    def gave_up(self, rpc: str) -> int:
+        """How many requests of this kind were dropped while the server was silent."""
+        return sum(entry.get("gave_up") == rpc for entry in self.log)
+
     def ran(self, tool: str) -> list[dict[str, Any]]:
         """The arguments of every call that was executed."""
         return [entry["arguments"] for entry in self.log if entry.get("ran") == tool]
