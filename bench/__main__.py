@@ -141,11 +141,13 @@ def main() -> int:
     if os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
         print("the machine is busy: ratios will be rough", file=sys.stderr)
     ground = Ground(contenders, options.daemon.absolute())
+    plan = plan_of(options, contenders)
     try:
-        figures = measured(ground, plan_of(options, contenders), options.only or list(SUITES))
+        figures = measured(ground, plan, options.only or list(SUITES))
     except Stuck as exc:
         print(exc, file=sys.stderr)
         return 1
+    machine["processor time stolen"] = str(plan.calm)
     print(report(figures, contenders, machine, ground.notes))
     if options.json is not None:
         options.json.write_text(as_json(figures, machine, ground.notes))

@@ -1,9 +1,10 @@
 """What calls and listings cost while everything is up. Figures are medians of rounds taken in turn."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 
+from bench.calm import Taken, calmest
 from bench.chance import between
 from bench.field import BEFORE_DAEMON, Entrant, Ground, fleet_of
 from bench.figures import FLOOR, NANO, SDK, Compared, Figure, percentile
@@ -36,23 +37,43 @@ def _one_at_a_time(entrants: Sequence[Entrant], plan: Plan) -> Iterator[Figure]:
 
     What disturbs the machine disturbs the blocks of all, and how far it moves a ratio can be told from them.
     """
-    blocks, spent = list[Block](), Spent()
+    turns, spent = list[dict[str, Taken[list[int]]]](), Spent()
     for _ in plan.rounds_of(plan.blocks):
-        blocks.append({})
+        turns.append({})
         for entrant in [each for each in entrants if not each.out]:
             with entrant.excused("sequential calls"):
-                plan.warm(entrant, _BETWEEN_BLOCKS)
-                with spent.on(entrant):
-                    taken = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.block)
-                spent.count(entrant, len(taken))
-                blocks[-1][entrant.name] = sorted(taken)
-    yield Figure("sequential p50", "seconds", pooled(blocks, 0.5))
-    yield Figure("sequential p99", "seconds", pooled(blocks, 0.99), ratios_between(blocks, 0.99))
+                turns[-1][entrant.name] = plan.calm.take(partial(_block, entrant, plan, spent))
+    blocks = calm_blocks(turns, least=plan.blocks // 3)
+    for share in (0.5, 0.99):
+        name = f"sequential p{100 * share:.0f}"
+        yield Figure(name, "seconds", pooled(blocks, share), ratios_between(blocks, share))
     yield Figure("sequential: CPU per call", "seconds", spent.per_call)
 
 
 Block = dict[str, list[int]]
 """How long calls took, by contender."""
+
+
+def _block(entrant: Entrant, plan: Plan, spent: Spent) -> list[int]:
+    plan.warm(entrant, _BETWEEN_BLOCKS)
+    with spent.on(entrant):
+        taken: list[int] = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.block)
+    spent.count(entrant, len(taken))
+    return taken
+
+
+def calm_blocks(turns: Sequence[Mapping[str, Taken[list[int]]]], least: int) -> list[Block]:
+    """Of each contender the calm blocks, at least so many; a turn may lack some."""
+    blocks: list[Block] = [{} for _ in turns]
+    for name in {name: None for turn in turns for name in turn}:
+        taken = [
+            Taken((block, turn[name].value), turn[name].stolen)
+            for block, turn in zip(blocks, turns, strict=True)
+            if name in turn
+        ]
+        for block, calls in calmest(taken, least):
+            block[name] = calls
+    return blocks
 
 
 def pooled(blocks: Sequence[Block], share: float) -> dict[str, float]:
@@ -63,9 +84,11 @@ def pooled(blocks: Sequence[Block], share: float) -> dict[str, float]:
 
 def ratios_between(blocks: Sequence[Block], share: float) -> dict[Compared, tuple[float, float]]:
     """How far chance may have moved the ratio of our clients' percentile to the floor's and to the SDK's."""
-    present = set[str].intersection(*(set(block) for block in blocks))
-    pairs = [(name, other) for name in BEFORE_DAEMON for other in (FLOOR, SDK) if {name, other} <= present]
-    return {pair: between(blocks, partial(_ratio, pair=pair, share=share)) for pair in pairs}
+    pairs = [(name, other) for name in BEFORE_DAEMON for other in (FLOOR, SDK)]
+    common = {pair: [block for block in blocks if block.keys() >= set(pair)] for pair in pairs}
+    return {
+        pair: between(both, partial(_ratio, pair=pair, share=share)) for pair, both in common.items() if both
+    }
 
 
 def _ratio(blocks: Sequence[Block], pair: Compared, share: float) -> float:
@@ -83,26 +106,32 @@ def _in_flight(entrants: Sequence[Entrant], plan: Plan, *, servers: int, in_flig
     for entrant in plan.turns(entrants):
         with entrant.excused(where):
             plan.warm(entrant)
-            with spent.on(entrant):
-                made, took = entrant.ask("at_once", servers=servers, in_flight=in_flight, times=plan.flood)
-            spent.count(entrant, made)
-            rates.add(entrant.name, made / (took * NANO))
+            flood = partial(_rate, entrant, spent, servers=servers, in_flight=in_flight, times=plan.flood)
+            rates.add(entrant.name, plan.calm.take(flood))
     yield Figure(where, "calls/s", rates.medians)
     yield Figure(f"{where}: CPU per call", "seconds", spent.per_call)
+
+
+def _rate(entrant: Entrant, spent: Spent, **flood: int) -> float:
+    with spent.on(entrant):
+        made, nanoseconds = entrant.ask("at_once", **flood)
+    spent.count(entrant, made)
+    return float(made / (nanoseconds * NANO))
 
 
 def _big_results(entrants: Sequence[Entrant], plan: Plan) -> Figure:
     middle = Rounds()
     for entrant in plan.turns(entrants):
         with entrant.excused("1 MB result"):
-            taken = entrant.ask("in_turn", tool="big", arguments={"bytes": BIG}, times=plan.big)
-            middle.add(entrant.name, percentile(_settled(taken), 0.5) * NANO)
+            big = partial(_p50, entrant, "in_turn", tool="big", arguments={"bytes": BIG}, times=plan.big)
+            middle.add(entrant.name, plan.calm.take(big))
     return Figure("1 MB result p50", "seconds", middle.medians)
 
 
-def _settled(taken: list[int]) -> list[int]:
-    """The times after the beginning; all of them when a slow one came no further."""
-    return taken[_GROWING:] or taken
+def _p50(entrant: Entrant, command: str, **options: object) -> float:
+    """In seconds, after the beginning; of all times when a slow one came no further."""
+    taken: list[int] = entrant.ask(command, **options)
+    return percentile(taken[_GROWING:] or taken, 0.5) * NANO
 
 
 def listing(ground: Ground, plan: Plan) -> list[Figure]:
@@ -112,11 +141,11 @@ def listing(ground: Ground, plan: Plan) -> list[Figure]:
     with ground.field(fleet_of(1, tools=MANY_TOOLS), but="client") as entrants:
         for entrant in plan.turns(entrants):
             with entrant.excused(f"listing of {MANY_TOOLS} tools"):
-                taken = entrant.ask("listings", times=plan.listings)
-                whole.add(entrant.name, percentile(_settled(taken), 0.5) * NANO)
+                listings = partial(_p50, entrant, "listings", times=plan.listings)
+                whole.add(entrant.name, plan.calm.take(listings))
             if entrant.name in LIST_NEWS:
-                taken = entrant.ask("differences", times=plan.listings)
-                news.add(entrant.name, percentile(taken, 0.5) * NANO)
+                differences = partial(_p50, entrant, "differences", times=plan.listings)
+                news.add(entrant.name, plan.calm.take(differences))
     return [
         Figure(f"list {MANY_TOOLS} tools p50", "seconds", whole.medians),
         Figure(
@@ -132,6 +161,7 @@ def flat(ground: Ground, plan: Plan) -> list[Figure]:
         **{f"sequential p50, {count} tools": fleet_of(1, tools=count) for count in (10, 250, 2500)},
     }
     middle, champion = Rounds(), ground.champion
+    echoes = {"tool": ECHO, "arguments": ECHO_ARGUMENTS, "times": plan.calls // 2}
     if champion is None:
         return []
     ground.peers_lack("sequential p50 by servers and tools", "it compares the daemon with itself")
@@ -142,7 +172,6 @@ def flat(ground: Ground, plan: Plan) -> list[Figure]:
         for _ in plan.rounds_of(plan.rounds):
             for name, entrant in entrants.items():
                 plan.warm(entrant)
-                taken = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.calls // 2)
-                middle.add(name, percentile(taken, 0.5) * NANO)
+                middle.add(name, plan.calm.take(partial(_p50, entrant, "in_turn", **echoes)))
     medians = middle.medians
     return [Figure(name, "seconds", {FLOOR: medians[FLOOR], champion: medians[name]}) for name in fleets]

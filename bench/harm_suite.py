@@ -12,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from bench.calm import Taken, calmest
 from bench.chance import between
 from bench.field import Entrant, Ground, fleet_of
 from bench.figures import Figure, median_of, percentile
@@ -66,7 +68,7 @@ def harm(ground: Ground, plan: Plan) -> list[Figure]:
         return []
     ground.peers_lack("p99 beside a bad server", "they have no way to start and stop one server")
     with _side(ground) as one, _side(ground) as other:
-        rounds = {habit: list(_rounds(one, other, plan, habit)) for habit in HABITS}
+        rounds = {habit: calmest(_rounds(one, other, plan, habit), least=plan.harms // 2) for habit in HABITS}
     return [figure for habit in HABITS for figure in figures(habit, rounds[habit])]
 
 
@@ -111,16 +113,18 @@ def _entry(habit: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-I", "-S", PEST_SERVER, habit], "restart": restart}
 
 
-def _rounds(one: Side, other: Side, plan: Plan, habit: str) -> Iterator[Round]:
+def _rounds(one: Side, other: Side, plan: Plan, habit: str) -> Iterator[Taken[Round]]:
     """Without, in the one, in the other, without: what changes slowly changes all alike."""
     for _ in range(plan.harms):
-        before = _calls(one, other)
+        before = plan.calm.take(partial(_calls, one, other))
         with one.having(habit):
-            first = _calls(one, other)
+            first = plan.calm.take(partial(_calls, one, other))
         with other.having(habit):
-            second = _calls(other, one)
-        after = _calls(one, other)
-        yield Round(first[0] + second[0], first[1] + second[1], before[0] + after[1])
+            second = plan.calm.take(partial(_calls, other, one))
+        after = plan.calm.take(partial(_calls, one, other))
+        disturbed = sum(window.stolen for window in (before, first, second, after))
+        beside, twin = (first.value[side] + second.value[side] for side in (0, 1))
+        yield Taken(Round(beside, twin, before.value[0] + after.value[1]), disturbed)
 
 
 def _calls(*sides: Side) -> list[list[int]]:

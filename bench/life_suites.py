@@ -4,7 +4,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
+from bench.calm import Taken, calmest
+from bench.contender import Fleet
 from bench.field import Entrant, Ground, fleet_of
 from bench.figures import NANO, Figure, percentile
 from bench.plan import Plan, Rounds
@@ -24,12 +27,19 @@ def start(ground: Ground, plan: Plan) -> list[Figure]:
         for _ in plan.rounds_of(plan.starts):
             for name in plan.holders(ground):
                 what = f"start with {servers} servers"
-                with ground.excused(name, what), ground.enter(name, fleet_of(servers)) as entrant:
-                    took.add(name, entrant.opened_after)
-                    memory.add(name, rss_bytes(entrant.holder))
+                with ground.excused(name, what):
+                    taken = plan.calm.take(partial(_started, ground, name, fleet_of(servers)))
+                    took.add(name, Taken(taken.value[0], taken.stolen))
+                    memory.add(name, Taken(taken.value[1], 0))
         figures.append(Figure(f"start to all listed, {servers} servers", "seconds", took.medians))
         figures.append(Figure(f"resident memory, {servers} idle servers", "bytes", memory.medians))
     return figures
+
+
+def _started(ground: Ground, name: str, fleet: Fleet) -> tuple[float, int]:
+    """How long it took, and the memory of whoever holds the servers."""
+    with ground.enter(name, fleet) as entrant:
+        return entrant.opened_after, rss_bytes(entrant.holder)
 
 
 def http(ground: Ground, plan: Plan) -> list[Figure]:
@@ -41,8 +51,8 @@ def http(ground: Ground, plan: Plan) -> list[Figure]:
     memory = Rounds()
     with HttpServers(HTTP_SERVERS, tools=4) as servers:
         for _ in plan.rounds_of(plan.starts):
-            with ground.enter(champion, replace(fleet_of(HTTP_SERVERS), urls=servers.urls)) as entrant:
-                memory.add(champion, rss_bytes(entrant.holder))
+            _, bytes_held = _started(ground, champion, replace(fleet_of(HTTP_SERVERS), urls=servers.urls))
+            memory.add(champion, Taken(bytes_held, 0))
     return [Figure(HTTP_MEMORY, "bytes", memory.medians)]
 
 
@@ -65,11 +75,11 @@ def death(ground: Ground, plan: Plan) -> list[Figure]:
     for name in plan.holders(ground):
         with ground.excused(name, "kill -9 to error"), ground.enter(name, fleet) as entrant:
             pids = list(enumerate(entrant.pids(fleet.servers)))
-            taken = _deaths(entrant, "death", pids[: plan.deaths])
+            taken = _deaths(entrant, plan, "death", pids[: plan.deaths])
             middle[name], slowest[name] = percentile(taken, 0.5), percentile(taken, 0.99)
             with ground.excused(name, "kill -9 to status"):
                 if name in HAVE_STATUS:
-                    status[name] = percentile(_deaths(entrant, "noticed", pids[plan.deaths :]), 0.5)
+                    status[name] = percentile(_deaths(entrant, plan, "noticed", pids[plan.deaths :]), 0.5)
     return [
         Figure("kill -9 to the caller's error p50", "seconds", middle),
         Figure("kill -9 to the caller's error p99", "seconds", slowest),
@@ -77,6 +87,8 @@ def death(ground: Ground, plan: Plan) -> list[Figure]:
     ]
 
 
-def _deaths(entrant: Entrant, command: str, pids: Sequence[tuple[int, int]]) -> list[float]:
+def _deaths(entrant: Entrant, plan: Plan, command: str, pids: Sequence[tuple[int, int]]) -> list[float]:
     """Seconds from the SIGKILL of each of these servers until what the command waits for."""
-    return [entrant.ask(command, server=server, pid=pid) * NANO for server, pid in pids]
+    asked = [partial(entrant.ask, command, server=server, pid=pid) for server, pid in pids]
+    taken = calmest([plan.calm.take(ask, tries=1) for ask in asked], least=len(pids) // 2)
+    return [nanoseconds * NANO for nanoseconds in taken]

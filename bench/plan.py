@@ -4,8 +4,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from bench.calm import Calm, Taken, calmest
 from bench.field import BEFORE_DAEMON, Entrant, Ground
 from bench.figures import Figure, median_of
 from bench.load import ECHO, ECHO_ARGUMENTS
@@ -32,6 +33,7 @@ class Plan:
     harms: int = 12
     """Rounds beside each bad server, of four windows."""
     stop_grace: float = 5.0
+    calm: Calm = field(default_factory=lambda: Calm(60.0))
     with_sdk: bool = True
     """Whether the SDK takes part where each figure needs a new process: it takes a second to load."""
 
@@ -73,24 +75,28 @@ QUICK = Plan(
     notices=4,
     harms=1,
     stop_grace=1.0,
+    calm=Calm(5.0),
     with_sdk=False,
 )
 
 Suite = Callable[[Ground, Plan], list[Figure]]
+_LEAST = 3
+"""Rounds that count, however disturbed."""
 
 
 class Rounds:
     """A value of each contender for every round."""
 
     def __init__(self) -> None:
-        self._values: defaultdict[str, list[float]] = defaultdict(list)
+        self._values: defaultdict[str, list[Taken[float]]] = defaultdict(list)
 
-    def add(self, name: str, value: float) -> None:
+    def add(self, name: str, value: Taken[float]) -> None:
         self._values[name].append(value)
 
     @property
     def medians(self) -> dict[str, float]:
-        return {name: median_of(values) for name, values in self._values.items()}
+        """Of the calm rounds."""
+        return {name: median_of(calmest(values, _LEAST)) for name, values in self._values.items()}
 
 
 class Spent:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from bench.call_suites import pooled, ratios_between
+from bench.call_suites import calm_blocks, pooled, ratios_between
+from bench.calm import Calm, Taken, calmest
 from bench.figures import NANO, Figure
 from bench.harm_suite import Round, over_twin, over_without, title
 from bench.life_suites import HTTP_MEMORY
@@ -85,3 +86,46 @@ def test_one_round_that_was_disturbed_does_not_decide_what_a_bad_server_costs() 
     rounds = [quiet, quiet, disturbed]
 
     assert (over_twin(rounds), over_without(rounds)) == (1.0, 2.0)
+
+
+def test_a_measurement_that_time_was_stolen_from_is_taken_again() -> None:
+    clock = iter([0, 5, 5, 5])
+    values = iter(["disturbed", "calm", "once too often"])
+    calm = Calm(10.0, clock.__next__)
+
+    assert calm.take(values.__next__) == Taken("calm", 0)
+    assert str(calm) == "from 0 of 1 measurements"
+
+
+def test_where_no_try_was_left_alone_the_calmest_is_taken() -> None:
+    clock = iter([0, 5, 5, 6, 6, 8])
+    values = iter("abc")
+    calm = Calm(10.0, clock.__next__)
+
+    assert calm.take(values.__next__, tries=3) == Taken("b", 1)
+    assert str(calm) == "from 1 of 1 measurements"
+
+
+def test_nothing_is_taken_again_when_the_time_for_that_is_over() -> None:
+    clock = iter([0, 5])
+
+    assert Calm(0.0, clock.__next__).take(lambda: "first") == Taken("first", 5)
+
+
+@pytest.mark.parametrize(
+    ("stolen", "counted"),
+    [([0, 0, 0], "abc"), ([0, 9, 0], "ac"), ([3, 9, 0], "ca"), ([3, 9, 1], "ca")],
+)
+def test_only_calm_measurements_count_where_there_are_enough(stolen: list[int], counted: str) -> None:
+    taken = [Taken(value, ticks) for value, ticks in zip("abc", stolen, strict=True)]
+
+    assert calmest(taken, least=2) == list(counted)
+
+
+def test_a_turn_keeps_the_blocks_that_were_calm() -> None:
+    turns = [
+        {"floor": Taken([1], 0), "plain": Taken([2], 7)},
+        {"floor": Taken([3], 0), "plain": Taken([4], 0)},
+    ]
+
+    assert calm_blocks(turns, least=1) == [{"floor": [1]}, {"floor": [3], "plain": [4]}]
