@@ -13,12 +13,12 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from supervisor import __version__, logs
 from supervisor.core.layers import GUARDS
@@ -51,8 +51,7 @@ _SETTLED = 2.0
 _LEFTOVER_GRACE = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Struct, frozen=True):
     config: Sequence[str] = ()
     socket: str | None = None
     log_format: logs.LogFormat = "text"
@@ -99,8 +98,7 @@ def serve(options: Options) -> int:
     return DONE
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
+class _Place(Struct, frozen=True):
     """Where the daemon is met, and who may come."""
 
     path: str

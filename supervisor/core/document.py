@@ -12,8 +12,9 @@ It knows nothing of servers and reads no files.
 import json
 import math
 import re
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeGuard
+
+from msgspec import Struct, field
 
 from supervisor.errors import BadConfig
 
@@ -111,8 +112,7 @@ def _position(text: str, offset: int) -> tuple[int, int]:
     return text.count("\n", 0, offset) + 1, offset - text.rfind("\n", 0, offset)
 
 
-@dataclass(slots=True)
-class _Container:
+class _Container(Struct):
     """An object or list that is still open; only an object gathers keys."""
 
     is_object: bool

@@ -18,9 +18,9 @@ What a reference stands for is asked of a function that the caller gives; nothin
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Literal, assert_never
 
+from msgspec import Struct, field
 from typing_extensions import override
 
 from supervisor.core.problems import listed
@@ -60,8 +60,7 @@ _SCHEMES: dict[str, Kind] = {
 _EDITOR_NAMES = frozenset({"workspaceFolder", "workspaceFolderBasename", "workspaceRoot"})
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A string whose value is not for people: `str()` and `repr()` give it as it was written."""
 
     value: str
@@ -78,8 +77,7 @@ class Text:
         return f"Text({self.shown!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     kind: Kind
     name: str
     written: str
@@ -94,8 +92,7 @@ class Unresolved(BadConfig):
     """A reference has no value for a reason of its own; raised by a `Resolve`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A reference without a value; `reason` is empty when the thing is simply not there."""
 
     reference: Reference

@@ -7,11 +7,11 @@ in bytes of that JSON. Nothing here raises on a result of a strange shape: serve
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
 RESERVE = 1024
 """Set aside of a limit for notes and punctuation; a capped result is never larger than this or its limit."""
@@ -60,8 +60,7 @@ def _result_decoder() -> "msgspec.json.Decoder[msgspec.Struct]":
     return msgspec.json.Decoder(result)
 
 
-@dataclass(frozen=True, slots=True)
-class _Parts:
+class _Parts(Struct, frozen=True):
     """A result taken apart; `rest` is the size of what is neither a field we know nor one of the blocks."""
 
     fields: Mapping[str, msgspec.Raw]
@@ -206,8 +205,7 @@ def _joined(kept: Mapping[str, msgspec.Raw], content: Sequence[bytes | msgspec.R
     return msgspec.json.encode({"content": array, **kept})
 
 
-@dataclass(frozen=True, slots=True)
-class _Fitted:
+class _Fitted(Struct, frozen=True):
     """Which blocks stay, by their place; a cut one is shorter than it was."""
 
     blocks: Mapping[int, bytes | msgspec.Raw]

@@ -6,12 +6,12 @@ never blocks and never grows: a line that does not end is cut, a flood pushes it
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Line:
+
+class Line(Struct, frozen=True):
     at: float
     text: str
 

@@ -12,6 +12,8 @@ from posixpath import normpath
 from typing import assert_never
 from urllib.parse import quote
 
+from msgspec import Struct, structs
+
 from supervisor.core.agents import Agent
 from supervisor.core.interpolate import (
     PUBLIC_VARIABLES,
@@ -50,8 +52,7 @@ _DAEMON_ONLY = ("NOTIFY_SOCKET", "CREDENTIALS_DIRECTORY")
 _DAEMON_ONLY_PREFIXES = ("LISTEN_", "WATCHDOG_")
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A child process to be started."""
 
     command: Text
@@ -61,8 +62,7 @@ class Launch:
     inherit_env: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Endpoint:
+class Endpoint(Struct, frozen=True):
     """A Streamable HTTP server to be reached."""
 
     url: Text
@@ -93,8 +93,7 @@ class ServerSpec:
     """What is wrong with its entry as it stands now, so that this is the last good one; changes nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class BadServer:
+class BadServer(Struct, frozen=True):
     """A server whose entry is wrong; it is listed and never started."""
 
     name: str
@@ -103,8 +102,7 @@ class BadServer:
     problems: tuple[Problem, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigFile:
+class ConfigFile(Struct, frozen=True):
     path: str
     found: bool
 
@@ -202,14 +200,14 @@ def _blotted(target: Launch | Endpoint, secrets: frozenset[str]) -> Launch | End
     redact = Redactor(secrets)
 
     def blot(text: Text) -> Text:
-        return replace(text, shown=redact(text.shown))
+        return structs.replace(text, shown=redact(text.shown))
 
     match target:
         case Launch(command=command, args=args, cwd=cwd):
             shown_cwd = None if cwd is None else blot(cwd)
-            return replace(target, command=blot(command), args=tuple(map(blot, args)), cwd=shown_cwd)
+            return structs.replace(target, command=blot(command), args=tuple(map(blot, args)), cwd=shown_cwd)
         case Endpoint(url=url):
-            return replace(target, url=blot(url))
+            return structs.replace(target, url=blot(url))
     assert_never(target)
 
 
@@ -286,7 +284,7 @@ class _Filling:
             self.wrong.append(f"a root {error} once it is filled in")
         if text.value.startswith("file:"):
             return text
-        return replace(text, value="file://" + quote(normpath(self._absolute(text.value))))
+        return structs.replace(text, value="file://" + quote(normpath(self._absolute(text.value))))
 
     def _check_endpoint(self, url: Text, headers: Mapping[str, Text]) -> None:
         try:
@@ -308,13 +306,13 @@ class _Filling:
 
     def _concealed(self, templates: Mapping[str, str], what: str) -> dict[str, Text]:
         return {
-            name: replace(self._text(template, f"{what} {name}"), shown=CONCEALED)
+            name: structs.replace(self._text(template, f"{what} {name}"), shown=CONCEALED)
             for name, template in templates.items()
         }
 
     def _directory(self, template: str) -> Text:
         text = self._text(template, "cwd")
-        return replace(text, value=self._absolute(text.value))
+        return structs.replace(text, value=self._absolute(text.value))
 
     def _command(self, template: str, cwd: Text | None) -> Text:
         """The command; a path is made absolute, a bare name is left for PATH."""
@@ -325,7 +323,7 @@ class _Filling:
         if "/" in path:
             base = self.surroundings.directory if cwd is None else cwd.value
             path = str(PurePosixPath(base, path))
-        return replace(text, value=path)
+        return structs.replace(text, value=path)
 
     def _env_file(self, path: str | None) -> dict[str, Text]:
         if path is None:

@@ -10,11 +10,11 @@ import logging
 import math
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol, assert_never
 
 import anyio
 from anyio.abc import TaskGroup
+from msgspec import Struct
 
 from supervisor.core.lifecycle import step
 from supervisor.core.phases import (
@@ -52,8 +52,7 @@ class Run(Protocol):
     def abort(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Transition:
+class Transition(Struct, frozen=True):
     server: str
     before: ServerState
     after: ServerState
@@ -63,8 +62,7 @@ class Transition:
     """How the run ended, where the transition says that it did."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Letter:
+class _Letter(Struct, frozen=True):
     event: Event
     read: anyio.Event | None = None
 

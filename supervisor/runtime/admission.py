@@ -9,10 +9,10 @@ import logging
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 
 import anyio
 import msgspec
+from msgspec import Struct
 
 from supervisor.core.counters import UNKNOWN, CallTally
 from supervisor.core.eras import CAPABILITIES
@@ -30,8 +30,7 @@ _TIMED_OUT = Outcome.TIMED_OUT
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """What a server's entry says about calls."""
 
     call_timeout: float = 60.0

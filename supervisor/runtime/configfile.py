@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from supervisor.core.agents import FrontMatter
 from supervisor.core.document import DocumentError
@@ -230,8 +230,7 @@ def _layer(path: Path, reading: _Reading) -> Layer | Problem | None:
         return Problem(str(path), "", str(error))
 
 
-@dataclass(frozen=True, slots=True)
-class _AgentsPlace:
+class _AgentsPlace(Struct, frozen=True):
     path: Path
     absence: tuple[Problem, ...] = ()
     """What is wrong when nothing is there."""

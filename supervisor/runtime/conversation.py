@@ -8,10 +8,10 @@ import contextlib
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from dataclasses import dataclass, field
 
 import anyio
 import msgspec
+from msgspec import Struct, field
 
 from supervisor.core.eras import Protocol
 from supervisor.core.framing import Framing
@@ -42,8 +42,7 @@ _RETRY, _LONGEST_RETRY = 0.5, 30.0
 """Seconds until a listing that was lost on the way is tried again: first, and at most."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dialect:
+class Dialect(Struct, frozen=True):
     """How to talk with this server."""
 
     protocol: Protocol = "auto"
@@ -54,8 +53,7 @@ class Dialect:
     """What the server is told to work in; None is nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(Struct, frozen=True):
     """Whom to tell what the server says, and who watches over it."""
 
     on_tools: Callable[[list[msgspec.Raw]], Awaitable[None]]

@@ -1,8 +1,9 @@
 """The runs of one server, made from what its entry says; one that cannot run gets a run that says why."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, assert_never
+
+from msgspec import Struct, field
 
 from supervisor.core.ringlog import RingLog
 from supervisor.core.servers import BadServer, Endpoint, Launch, ServerSpec
@@ -16,8 +17,7 @@ if TYPE_CHECKING:
     from supervisor.runtime.http import HttpRun
 
 
-@dataclass(frozen=True, slots=True)
-class Launcher:
+class Launcher(Struct, frozen=True):
     """Makes the runs of one server."""
 
     host: Host

@@ -6,11 +6,11 @@ processes, the answers to probes. It ends nothing: whoever waits for `death` rep
 
 import contextlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import assert_never
 
 import anyio
 import msgspec
+from msgspec import Struct
 
 from supervisor.core.liveness import Alive, Ask, Dead, Evidence, judge, next_look
 from supervisor.core.phases import End
@@ -58,8 +58,7 @@ class Vigil:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(Struct, frozen=True):
     """The server that is watched."""
 
     heard_at: Callable[[], float]

@@ -7,12 +7,11 @@ catalog speak of the same thing. Its state is the actor's; this module reads it 
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
 import msgspec
-from msgspec import structs
+from msgspec import Struct, structs
 
 from supervisor.core.catalog import Shelf, Steps
 from supervisor.core.counters import Counters
@@ -50,8 +49,7 @@ from supervisor.runtime.usage import usage
 STDERR_SHOWN = ENDS_KEPT = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Shared:
+class Shared(Struct, frozen=True):
     """What all members of a fleet have in common."""
 
     host: Host
@@ -202,7 +200,7 @@ class Member:
             self.ends.append(ExitView(self.redact(stopped + end.detail), self._since, end.code, end.signal))
         if self._offering.moved(transition.before.phase, transition.after.phase):
             self._shared.tools_changed(self, phase_word(transition.after.phase))
-        self._shared.publish(self, replace(transition, reason=reason + self._next_try()))
+        self._shared.publish(self, structs.replace(transition, reason=reason + self._next_try()))
         self._serve_calls(transition.after.phase)
 
     def _next_try(self) -> str:

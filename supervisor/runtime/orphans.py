@@ -15,10 +15,10 @@ import logging
 import os
 import signal
 from collections.abc import Awaitable, Callable, Generator, Iterable
-from dataclasses import dataclass
 from types import FrameType
 
 import anyio
+from msgspec import Struct
 
 from supervisor.runtime import proctable
 from supervisor.runtime.census import Census
@@ -38,8 +38,7 @@ _RESTLESS_LOOKS = 25
 """What dies may belong to another server, which must not hold up this one's end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """Which daemon, server and run a process belongs to, as it stands in its environment."""
 
     instance: str

@@ -11,10 +11,10 @@ import os
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable
-from dataclasses import dataclass
 from typing import cast
 
 import anyio
+from msgspec import Struct
 
 from supervisor.core.pace import AWAITED, IDLE, Pace
 from supervisor.runtime.outlet import Outlet
@@ -145,8 +145,7 @@ class ChildInput:
             self._transport.abort()
 
 
-@dataclass(frozen=True, slots=True)
-class Ears:
+class Ears(Struct, frozen=True):
     """Who hears a child."""
 
     on_stdout: Heard

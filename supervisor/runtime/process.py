@@ -16,10 +16,10 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
+from msgspec import Struct
 
 from supervisor.core.phases import End
 from supervisor.runtime import proctable
@@ -32,8 +32,7 @@ class CannotStart(Exception):
     """The command cannot be started, and trying again will not help."""
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """What to start. `argv[0]` is looked up on the PATH of `env`, relative paths from `cwd`."""
 
     argv: Sequence[str]
@@ -41,8 +40,7 @@ class Command:
     cwd: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Pipes:
+class Pipes(Struct, frozen=True):
     """Our ends of the child's standard streams; whoever holds this closes them."""
 
     stdin: int

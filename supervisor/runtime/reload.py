@@ -11,12 +11,11 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
 
 import anyio
 from anyio.abc import TaskGroup
 from anyio.to_thread import run_sync
-from msgspec import Struct
+from msgspec import Struct, field
 
 from supervisor.core.layers import GUARDS
 from supervisor.core.plan import Kind, Spec, change, diff
@@ -52,8 +51,7 @@ Answer = Callable[[], Reloaded]
 """Answers or raises, for each who waits."""
 
 
-@dataclass(slots=True, eq=False)
-class _Round:
+class _Round(Struct, eq=False):
     """One reload, and everybody who waits for it."""
 
     asked: anyio.Event = field(default_factory=anyio.Event)

@@ -14,9 +14,9 @@ import hashlib
 import logging
 import signal
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
 
 import anyio
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from supervisor.core.phases import End, Event, Launched, Lost, Opened, Unhealthy
@@ -38,8 +38,7 @@ _LAST_RESORT = 5.0
 """Seconds to see a killed group gone before its run is called over anyway; only a stuck kernel needs them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Host:
+class Host(Struct, frozen=True):
     """What every run of the daemon shares."""
 
     orphans: Orphans
@@ -49,8 +48,7 @@ class Host:
     starts: Starts = field(default_factory=Starts)
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Struct, frozen=True):
     """What a run starts and how it talks with it."""
 
     server: str

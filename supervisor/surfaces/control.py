@@ -14,10 +14,10 @@ import inspect
 import logging
 import socket
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
 from typing import Any, cast
 
 import msgspec
+from msgspec import Struct, field
 
 from supervisor.core.counters import UNKNOWN
 from supervisor.core.framing import LineFramer, TooLong
@@ -56,8 +56,7 @@ def _nowhere(_message: bytes) -> bool:
     return False
 
 
-@dataclass(slots=True)
-class Control:
+class Control(Struct):
     """Everybody who is connected."""
 
     service: Service

@@ -8,12 +8,11 @@ is done by `Metrics` in a worker thread, so calls do not wait for a scrape. Noth
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
 import anyio.to_thread
-from msgspec import Struct
+from msgspec import Struct, field
 
 from supervisor import __version__
 from supervisor.core.counters import EXIT_KINDS, RELOAD_RESULTS, RESTART_REASONS, UNKNOWN, Histogram, Meter
@@ -129,8 +128,7 @@ def _frozen(histogram: Histogram) -> Cumulative:
     return histogram.cumulative(), histogram.total
 
 
-@dataclass(slots=True)
-class Sampler:
+class Sampler(Struct):
     """Looks at the processes of all servers, for a bounded time."""
 
     look: Callable[[int], Usage | None] = usage

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Protocol
+
+from msgspec import Struct, field
 
 from supervisor.core.servers import Loaded
 from supervisor.runtime.bus import Bus
@@ -12,8 +13,7 @@ from supervisor.runtime.memory import Memory
 from supervisor.runtime.reload import Reloader
 
 
-@dataclass(slots=True)
-class Service:
+class Service(Struct):
     """The running daemon, as far as it can be asked about and told."""
 
     fleet: Fleet

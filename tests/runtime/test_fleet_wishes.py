@@ -3,11 +3,11 @@
 import os
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from supervisor.core.phases import Goal, Idle, Ready, Stopped, Stopping
 from supervisor.errors import Cancelled, ServerUnavailable

@@ -1,10 +1,10 @@
 """Servers that start together take turns; one that is slow or stopped holds nobody up."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from supervisor.runtime.starts import Starts
 from supervisor.runtime.stdio import Host

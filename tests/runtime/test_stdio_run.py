@@ -3,10 +3,10 @@
 import json
 import shlex
 import signal
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from supervisor.core.phases import End, Launched, Opened
 from supervisor.runtime import conversation
