@@ -24,6 +24,7 @@ from bench.targets import verdicts
 CONTENDERS = ("floor", "bare", "sdk", "plain", "thin", "client")
 EVERYBODY = (*CONTENDERS, *PEERS)
 SUITES: Mapping[str, Suite] = {
+    "sequential": call_suites.sequential,
     "calls": call_suites.calls,
     "listing": call_suites.listing,
     "flat": call_suites.flat,

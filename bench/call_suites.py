@@ -10,6 +10,7 @@ from bench.field import BEFORE_DAEMON, Entrant, Ground, fleet_of
 from bench.figures import FLOOR, NANO, SDK, Compared, Figure, percentile
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.plan import Plan, Rounds, Spent
+from bench.processes import on_one_processor
 
 BIG = 1_000_000
 MANY_TOOLS = 500
@@ -21,18 +22,29 @@ LIST_NEWS = ("plain", "thin")
 """Clients that ask only for what is new."""
 
 
+def sequential(ground: Ground, plan: Plan) -> list[Figure]:
+    """One call at a time, all on one processor.
+
+    No two of these processes have something to do at the same time. On several processors a call is as fast
+    as a sleeping one is woken, twice for the floor and four times for a gateway, or as the scheduler spares
+    them that; on a virtual machine that is most of the time and changes from minute to minute.
+    """
+    with on_one_processor(), ground.field(fleet_of(1)) as entrants:
+        return list(_one_at_a_time(entrants, plan, "sequential"))
+
+
 def calls(ground: Ground, plan: Plan) -> list[Figure]:
-    """One call at a time, many at a time, over many servers, and large results."""
+    """One call at a time, many at a time, over many servers, and large results; on all processors."""
     with ground.field(fleet_of(8)) as entrants:
         return [
-            *_one_at_a_time(entrants, plan),
+            *_one_at_a_time(entrants, plan, "sequential on all processors"),
             *_in_flight(entrants, plan, servers=1, in_flight=32),
             *_in_flight(entrants, plan, servers=8, in_flight=64),
             _big_results(entrants, plan),
         ]
 
 
-def _one_at_a_time(entrants: Sequence[Entrant], plan: Plan) -> Iterator[Figure]:
+def _one_at_a_time(entrants: Sequence[Entrant], plan: Plan, title: str) -> Iterator[Figure]:
     """Short blocks in turn, all calls of one contender taken together: a p99 needs thousands of them.
 
     What disturbs the machine disturbs the blocks of all, and how far it moves a ratio can be told from them.
@@ -41,13 +53,13 @@ def _one_at_a_time(entrants: Sequence[Entrant], plan: Plan) -> Iterator[Figure]:
     for _ in plan.rounds_of(plan.blocks):
         turns.append({})
         for entrant in [each for each in entrants if not each.out]:
-            with entrant.excused("sequential calls"):
+            with entrant.excused(title):
                 turns[-1][entrant.name] = plan.calm.take(partial(_block, entrant, plan, spent))
     blocks = calm_blocks(turns, least=plan.blocks // 3)
     for share in (0.5, 0.99):
-        name = f"sequential p{100 * share:.0f}"
+        name = f"{title} p{100 * share:.0f}"
         yield Figure(name, "seconds", pooled(blocks, share), ratios_between(blocks, share))
-    yield Figure("sequential: CPU per call", "seconds", spent.per_call)
+    yield Figure(f"{title}: CPU per call", "seconds", spent.per_call)
 
 
 Block = dict[str, list[int]]

@@ -7,7 +7,7 @@ measured never decides that. On a machine of its own nothing is stolen, and ever
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -50,9 +50,13 @@ class Calm:
             began = time.monotonic()
             calmest = min(calmest, self._once(measure), key=lambda taken: taken.stolen)
             self._seconds -= time.monotonic() - began
-        self._taken += 1
-        self._disturbed += calmest.stolen > 0
+        self.note([calmest])
         return calmest
+
+    def note(self, taken: Sequence[Taken[Value]]) -> None:
+        """Count what was measured elsewhere."""
+        self._taken += len(taken)
+        self._disturbed += sum(each.stolen > 0 for each in taken)
 
     def _once(self, measure: Callable[[], Value]) -> Taken[Value]:
         before = self._stolen()

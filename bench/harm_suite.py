@@ -1,25 +1,25 @@
 """What one bad server costs the callers of another.
 
 Two daemons of the same kind stand side by side, each with an innocent server that is called at a fixed rate,
-at the same time. The bad server runs in one of them: in each in turn, and in neither in between. So there are
-two comparisons. Over the *twin*, which has no bad server but shares the processors with it at that very
+by turns. The bad server runs in one of them, then in the other, then in neither. So there are two
+comparisons. Over the *twin*, which has no bad server but shares the processors with it at that very
 moment, is what sitting in one daemon with it costs; this is judged. Over the calls *without* it is that and
 what any such process costs that runs on the same processors. `sleep` does nothing and shows what chance does.
+The bad server's entry has the defaults of any other, except that it is started again whatever it did.
 """
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.calm import Taken, calmest
+from bench.calm import Calm, Taken, calmest
 from bench.chance import between
 from bench.field import Entrant, Ground, fleet_of
-from bench.figures import Figure, median_of, percentile
+from bench.figures import NANO, Figure, percentile
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.pest_server import HABITS
 from bench.plan import Plan
@@ -29,19 +29,22 @@ PEST_SERVER = str(Path(__file__).with_name("pest_server.py"))
 CALLER = "plain"
 INTERVAL = 2_500_000
 """Nanoseconds from call to call."""
-WINDOW = 200
-"""Calls to each daemon between two changes."""
+SLICES, CALLS = 24, 20
+"""Slices of so many calls to each daemon between two changes: 1.2 s, in which a server crashes twice."""
 _SETTLED = 0.1
 """Seconds after which what a start or a stop costs is over."""
 
 
+Slice = Taken[list[int]]
+
+
 @dataclass(frozen=True, slots=True)
 class Round:
-    """How long calls took, in nanoseconds; of each kind there are as many."""
+    """How long calls took, in nanoseconds, slice by slice."""
 
-    beside: list[int]
-    twin: list[int]
-    without: list[int]
+    beside: list[Slice]
+    twin: list[Slice]
+    without: list[Slice]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +71,7 @@ def harm(ground: Ground, plan: Plan) -> list[Figure]:
         return []
     ground.peers_lack("p99 beside a bad server", "they have no way to start and stop one server")
     with _side(ground) as one, _side(ground) as other:
-        rounds = {habit: calmest(_rounds(one, other, plan, habit), least=plan.harms // 2) for habit in HABITS}
+        rounds = {habit: list(_rounds(one, other, plan, habit)) for habit in HABITS}
     return [figure for habit in HABITS for figure in figures(habit, rounds[habit])]
 
 
@@ -87,16 +90,18 @@ def _figure(name: str, rounds: Sequence[Round], ratio: Callable[[Sequence[Round]
 
 
 def over_twin(rounds: Sequence[Round]) -> float:
-    """The median of all rounds, so that what disturbs one of them from outside does not decide."""
-    return median_of([_p99(each.beside) / _p99(each.twin) for each in rounds])
+    return _p99(each.beside for each in rounds) / _p99(each.twin for each in rounds)
 
 
 def over_without(rounds: Sequence[Round]) -> float:
-    return median_of([_p99(each.beside) / _p99(each.without) for each in rounds])
+    return _p99(each.beside for each in rounds) / _p99(each.without for each in rounds)
 
 
-def _p99(calls: list[int]) -> float:
-    return percentile(calls, 0.99)
+def _p99(windows: Iterable[list[Slice]]) -> float:
+    """Of the calls of all calm slices together: of one window it would be one of its slowest five."""
+    slices = [each for window in windows for each in window]
+    counted = calmest(slices, least=len(slices) // 4)
+    return percentile([call for calls in counted for call in calls], 0.99)
 
 
 @contextmanager
@@ -109,28 +114,35 @@ def _side(ground: Ground) -> Iterator[Side]:
 
 
 def _entry(habit: str) -> dict[str, Any]:
-    restart = {"policy": "always", "delay": 0.3, "maxDelay": 0.3, "maxFailures": 10_000}
-    return {"command": sys.executable, "args": ["-I", "-S", PEST_SERVER, habit], "restart": restart}
+    return {"command": sys.executable, "args": ["-I", "-S", PEST_SERVER, habit], "restart": "always"}
 
 
-def _rounds(one: Side, other: Side, plan: Plan, habit: str) -> Iterator[Taken[Round]]:
-    """Without, in the one, in the other, without: what changes slowly changes all alike."""
+def _rounds(one: Side, other: Side, plan: Plan, habit: str) -> Iterator[Round]:
+    """In the one, without, in the other: what changes slowly changes all alike."""
     for _ in range(plan.harms):
-        before = plan.calm.take(partial(_calls, one, other))
         with one.having(habit):
-            first = plan.calm.take(partial(_calls, one, other))
+            first = _calls(plan.calm, one, other)
+        without = _calls(plan.calm, one, other)
         with other.having(habit):
-            second = plan.calm.take(partial(_calls, other, one))
-        after = plan.calm.take(partial(_calls, one, other))
-        disturbed = sum(window.stolen for window in (before, first, second, after))
-        beside, twin = (first.value[side] + second.value[side] for side in (0, 1))
-        yield Taken(Round(beside, twin, before.value[0] + after.value[1]), disturbed)
+            second = _calls(plan.calm, other, one)
+        yield Round(first[0] + second[0], first[1] + second[1], without[0] + without[1])
 
 
-def _calls(*sides: Side) -> list[list[int]]:
-    """Calls to all of them at the same time."""
-    for side in sides:
+def _calls(calm: Calm, *sides: Side) -> list[list[Slice]]:
+    """Calls to all of them by turns, each in the middle between two calls of the other."""
+    for number, side in enumerate(sides):
+        if number:
+            time.sleep(INTERVAL * NANO / len(sides))
         side.entrant.worker.tell(
-            "at_rate", tool=ECHO, arguments=ECHO_ARGUMENTS, times=WINDOW, interval=INTERVAL
+            "at_rate",
+            tool=ECHO,
+            arguments=ECHO_ARGUMENTS,
+            slices=SLICES,
+            calls=CALLS,
+            interval=INTERVAL,
         )
-    return [side.entrant.worker.answer() for side in sides]
+    answers = [side.entrant.worker.answer() for side in sides]
+    windows = [[Taken(calls, ticks) for ticks, calls in answer] for answer in answers]
+    for window in windows:
+        calm.note(window)
+    return windows

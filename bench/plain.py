@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from bench.calm import stolen
 from bench.channel import request_tail
 from bench.contender import Fleet
 from bench.figures import NANO
@@ -54,19 +55,35 @@ class Plain:
     async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
         return list(self._taken(_call(0, tool, arguments), times))
 
-    async def at_rate(self, tool: str, arguments: Mapping[str, Any], times: int, interval: int) -> list[int]:
-        """Nanoseconds that each call took that was due every `interval` of them.
+    async def at_rate(
+        self, tool: str, arguments: Mapping[str, Any], slices: int, calls: int, interval: int
+    ) -> list[tuple[int, list[int]]]:
+        """Nanoseconds that each call took that was due every `interval` of them, in slices of so many calls.
+
+        With each slice is how much time was stolen from the machine since the one before it began, whose
+        late calls it may have inherited.
+        """
+        tail, due = _call(0, tool, arguments), perf_counter_ns()
+        begun, taken = [stolen(), stolen()], list[tuple[int, list[int]]]()
+        for _ in range(slices):
+            times = self._due_every(interval, due, tail, calls)
+            due += calls * interval
+            begun.append(stolen())
+            taken.append((begun[-1] - begun[-3], times))
+        return taken
+
+    def _due_every(self, interval: int, due: int, tail: bytes, calls: int) -> list[int]:
+        """How long each of these calls took.
 
         A call that comes late because the one before it was late counts from when it was due; else a long
         wait would be seen by one call only, however many it would have held up.
         """
-        ask, tail, taken = self._line.ask, _call(0, tool, arguments), list[int]()
-        due = perf_counter_ns()
-        for _ in range(times):
+        ask, taken = self._line.ask, list[int]()
+        for _ in range(calls):
             due += interval
             early = due - perf_counter_ns()
             if early > 0:
-                time.sleep(early * NANO)  # noqa: ASYNC251 - nothing else runs in this process
+                time.sleep(early * NANO)
             began = perf_counter_ns() if early > 0 else due
             ask(tail)
             taken.append(perf_counter_ns() - began)

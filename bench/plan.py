@@ -30,8 +30,8 @@ class Plan:
     fleets: tuple[int, ...] = (10, 50)
     deaths: int = 30
     notices: int = 10
-    harms: int = 12
-    """Rounds beside each bad server, of four windows."""
+    harms: int = 8
+    """Rounds beside each bad server, of three windows."""
     stop_grace: float = 5.0
     calm: Calm = field(default_factory=lambda: Calm(60.0))
     with_sdk: bool = True

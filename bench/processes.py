@@ -70,6 +70,17 @@ def alive(pid: int) -> bool:
 
 
 @contextmanager
+def on_one_processor() -> Iterator[None]:
+    """Have all processes that are started meanwhile share one processor, for as long as they live."""
+    allowed = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {max(allowed)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
+@contextmanager
 def ended_at_last(pids: list[int]) -> Iterator[None]:
     """Kill what is left of these servers on the way out."""
     try:

@@ -45,6 +45,8 @@ TARGETS = (
     Target("sequential p99", "of the best peer at most", 1.0),
     Target("32 in flight, 1 server", "of the sdk at least", 5.0),
     Target("sequential p50", "of the best peer at most", 1.0),
+    Target("sequential on all processors p50", "of the sdk at most", 1.0),
+    Target("sequential on all processors p50", "of the best peer at most", 1.0),
     Target("32 in flight, 1 server", "of the best peer at least", 4.0),
     Target("64 in flight, 8 servers", "of the best peer at least", 4.0),
     Target("32 in flight, 1 server: CPU per call", "of the best peer at most", 0.333),

@@ -81,11 +81,17 @@ def test_short_blocks_of_calls_are_taken_together_and_say_how_far_chance_goes() 
     assert ratios_between(blocks, 0.99) == {("plain", "floor"): (2.0, 2.0)}
 
 
-def test_one_round_that_was_disturbed_does_not_decide_what_a_bad_server_costs() -> None:
-    quiet, disturbed = Round([2] * 100, [2] * 100, [1] * 100), Round([99] * 100, [1] * 100, [1] * 100)
-    rounds = [quiet, quiet, disturbed]
+def test_all_calls_beside_a_bad_server_are_taken_together() -> None:
+    def calls(nanoseconds: int, *, stolen: int = 0) -> list[Taken[list[int]]]:
+        return [Taken([nanoseconds] * 100, stolen)]
 
-    assert (over_twin(rounds), over_without(rounds)) == (1.0, 2.0)
+    rounds = [
+        Round(calls(2), calls(2), calls(1)),
+        Round(calls(4), calls(2), calls(2)),
+        Round(calls(99, stolen=1), calls(1), calls(1)),
+    ]
+
+    assert (over_twin(rounds), over_without(rounds)) == (2.0, 2.0)
 
 
 def test_a_measurement_that_time_was_stolen_from_is_taken_again() -> None:
