@@ -16,7 +16,7 @@ from bench.field import Ground
 from bench.figures import Figure
 from bench.peers import PEERS
 from bench.peers.install import available
-from bench.plan import QUICK, Plan, Suite
+from bench.plan import LONG, QUICK, Plan, Suite
 from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
 from bench.targets import verdicts
@@ -55,6 +55,7 @@ examples:
   python -m bench --quick
   python -m bench --only calls --contenders floor,plain --json figures.json
   python -m bench --peers
+  python -m bench --only harm --long
   python -m bench --quick --contenders floor,plain,mcpo
 """
 
@@ -66,9 +67,9 @@ def arguments() -> argparse.Namespace:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "--quick", action="store_true", help="1 min instead of 3, with peers 4 instead of 8; rougher"
-    )
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument("--quick", action="store_true", help="1 min instead of 8, and rougher")
+    length.add_argument("--long", action="store_true", help="25 min, and less left to chance")
     parser.add_argument("--only", action="append", choices=SUITES, help="this suite; may be repeated")
     parser.add_argument("--contenders", type=_names, default=CONTENDERS, metavar="NAME,…", help="only these")
     parser.add_argument("--peers", action="store_true", help="and what users would take instead")
@@ -102,7 +103,7 @@ def contenders_of(options: argparse.Namespace) -> list[str]:
 
 def plan_of(options: argparse.Namespace, contenders: list[str]) -> Plan:
     """How much work: with peers, who are slow, a round takes longer, so a suite may."""
-    plan = QUICK if options.quick else Plan()
+    plan = QUICK if options.quick else LONG if options.long else Plan()
     return replace(plan, budget=_WITH_PEERS * plan.budget) if set(contenders) & set(PEERS) else plan
 
 

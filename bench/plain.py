@@ -60,16 +60,17 @@ class Plain:
     ) -> list[tuple[int, list[int]]]:
         """Nanoseconds that each call took that was due every `interval` of them, in slices of so many calls.
 
-        With each slice is how much time was stolen from the machine since the one before it began, whose
-        late calls it may have inherited.
+        With each slice is how much time was stolen from the machine since the one before it began; if that
+        left calls late, since the last one that began in time.
         """
-        tail, due = _call(0, tool, arguments), perf_counter_ns()
-        begun, taken = [stolen(), stolen()], list[tuple[int, list[int]]]()
+        tail, due, taken = _call(0, tool, arguments), perf_counter_ns(), list[tuple[int, list[int]]]()
+        before = begun = stolen()
         for _ in range(slices):
+            if perf_counter_ns() < due + interval:
+                before, begun = begun, stolen()
             times = self._due_every(interval, due, tail, calls)
             due += calls * interval
-            begun.append(stolen())
-            taken.append((begun[-1] - begun[-3], times))
+            taken.append((stolen() - before, times))
         return taken
 
     def _due_every(self, interval: int, due: int, tail: bytes, calls: int) -> list[int]:

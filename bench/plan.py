@@ -79,6 +79,8 @@ QUICK = Plan(
     with_sdk=False,
 )
 
+LONG = Plan(rounds=21, budget=45.0, blocks=180, starts=9, deaths=60, harms=24, calm=Calm(180.0))
+
 Suite = Callable[[Ground, Plan], list[Figure]]
 _LEAST = 3
 """Rounds that count, however disturbed."""
