@@ -48,7 +48,7 @@ class Census:
         self._adopts = adopts
         """Whether the kernel hands us what our children leave behind."""
         self.leaders: dict[int, int] = {}
-        """The children that we started and have not reaped, and when each began."""
+        """The children that we started and have not reaped, and a moment before each."""
         self._looks = 0
         self._latest = Snapshot([])
         self._tokens: dict[tuple[int, int], bytes | None] = {}

@@ -74,19 +74,20 @@ class Orphans:
         self._session = me.session
         self._serial = 0
         self._first: int | None = None
-        """When the first of all leaders started."""
+        """A moment before the first of all leaders."""
         self._reaped = 0
         """Adopted children that have died."""
         self.census = Census(adopts=adopts)
         self._leaders = self.census.leaders
 
     @contextlib.contextmanager
-    def leading(self, pid: int) -> Generator[None]:
-        """A child that somebody else waits for, until then: `reap` leaves it alone."""
-        found = proctable.entry(pid)
-        assert found is not None, "a child that nobody has waited for is there"
-        self._leaders[pid] = found.started
-        self._first = found.started if self._first is None else self._first
+    def leading(self, pid: int, *, since: int) -> Generator[None]:
+        """A child that somebody else waits for, until then: `reap` leaves it alone.
+
+        Neither it nor what it starts has started before `since`, a moment of `proctable.clock`.
+        """
+        self._leaders[pid] = since
+        self._first = since if self._first is None else self._first
         try:
             yield
         finally:

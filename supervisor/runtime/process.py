@@ -101,6 +101,7 @@ def spawn(
     with contextlib.ExitStack() as on_failure:
         stdin, stdout, stderr = (_pipe(on_failure) for _ in range(3))
         _widen(stdout[0])
+        began = proctable.clock()
         process = subprocess.Popen(
             [*prefix, executable, *command.argv[1:]],
             stdin=stdin[0],
@@ -113,7 +114,8 @@ def spawn(
         on_failure.pop_all()
     for descriptor in (stdin[0], stdout[1], stderr[1]):
         os.close(descriptor)
-    return Child(process, census or Census()), Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
+    pipes = Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
+    return Child(process, began, census or Census()), pipes
 
 
 def _pipe(on_failure: contextlib.ExitStack) -> tuple[int, int]:
@@ -132,12 +134,14 @@ def _widen(descriptor: int) -> None:
 class Child:
     """One process that we started, and its group."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", census: Census) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", began: int, census: Census) -> None:
         self._process, self._census = process, census
         self._pidfd = os.pidfd_open(process.pid)
         self._status: End | None = None
         self._reaped = False
         self.pid = process.pid
+        self.began = began
+        """A moment of `proctable.clock` before it was there: to ask for its own start waits for its exec."""
 
     async def exited(self) -> End:
         """Wait until the leader has exited; it stays a zombie until `reap`."""

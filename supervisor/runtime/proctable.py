@@ -5,9 +5,13 @@ together, as pids are used again.
 """
 
 import os
+import time
 from collections.abc import Iterator
 
 from msgspec import Struct
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+_NANOSECONDS = 1_000_000_000
 
 
 class Entry(Struct, frozen=True):
@@ -22,6 +26,11 @@ class Entry(Struct, frozen=True):
     @property
     def zombie(self) -> bool:
         return self.state in "ZX"
+
+
+def clock() -> int:
+    """The present moment as `started` counts it: whatever starts from now on has no smaller one."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * _TICKS // _NANOSECONDS
 
 
 def entry(pid: int) -> Entry | None:

@@ -199,7 +199,7 @@ class StdioRun:
         command = self._program.command
         command = Command(command.argv, {**command.env, TOKEN_NAME: str(self._token)}, command.cwd)
         self._child, pipes = spawn(command, prefix=self._host.prefix, census=self._host.orphans.census)
-        with self._host.orphans.leading(self._child.pid):
+        with self._host.orphans.leading(self._child.pid, since=self._child.began):
             try:
                 yield self._child, pipes
             finally:

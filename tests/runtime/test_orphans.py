@@ -130,8 +130,8 @@ async def test_what_has_no_token_lives_as_long_as_one_that_may_have_started_it(o
     with (
         bystander(["sleep", "60"]) as one,
         bystander(["sleep", "60"]) as other,
-        orphans.leading(one.pid),
-        orphans.leading(other.pid),
+        orphans.leading(one.pid, since=proctable.clock()),
+        orphans.leading(other.pid, since=proctable.clock()),
         bystander(["sleep", "60"]) as stray,
         anyio.fail_after(PATIENCE),
     ):
@@ -143,7 +143,7 @@ async def test_what_has_no_token_lives_as_long_as_one_that_may_have_started_it(o
 async def test_what_has_no_token_ends_with_the_last_that_may_have_started_it(orphans: Orphans) -> None:
     with (
         bystander(["sleep", "60"]) as leader,
-        orphans.leading(leader.pid),
+        orphans.leading(leader.pid, since=proctable.clock()),
         bystander(["sleep", "60"]) as stray,
         anyio.fail_after(PATIENCE),
     ):
@@ -215,7 +215,7 @@ async def test_a_child_that_somebody_waits_for_is_left_to_him(orphans: Orphans) 
         with (
             bystander(["sleep", "60"]) as ours,
             bystander(["sleep", "60"]) as adopted,
-            orphans.leading(ours.pid),
+            orphans.leading(ours.pid, since=proctable.clock()),
         ):
             ours.kill()
             adopted.kill()

@@ -123,3 +123,13 @@ def test_who_started_later_has_the_later_start_time() -> None:
         assert us is not None
         assert later is not None
         assert later.started > us.started
+
+
+def test_the_clock_is_that_of_start_times() -> None:
+    for _ in range(20):
+        before = proctable.clock()
+        with bystander(FOREVER) as process:
+            found = proctable.entry(process.pid)
+
+        assert found is not None
+        assert before <= found.started <= proctable.clock()
