@@ -120,7 +120,7 @@ def _in_flight(entrants: Sequence[Entrant], plan: Plan, *, servers: int, in_flig
             plan.warm(entrant)
             flood = partial(_rate, entrant, spent, servers=servers, in_flight=in_flight, times=plan.flood)
             rates.add(entrant.name, plan.calm.take(flood))
-    yield Figure(where, "calls/s", rates.medians)
+    yield Figure(where, "calls/s", rates.medians, rates.between)
     yield Figure(f"{where}: CPU per call", "seconds", spent.per_call)
 
 
@@ -137,7 +137,7 @@ def _big_results(entrants: Sequence[Entrant], plan: Plan) -> Figure:
         with entrant.excused("1 MB result"):
             big = partial(_p50, entrant, "in_turn", tool="big", arguments={"bytes": BIG}, times=plan.big)
             middle.add(entrant.name, plan.calm.take(big))
-    return Figure("1 MB result p50", "seconds", middle.medians)
+    return Figure("1 MB result p50", "seconds", middle.medians, middle.between)
 
 
 def _p50(entrant: Entrant, command: str, **options: object) -> float:
@@ -159,7 +159,7 @@ def listing(ground: Ground, plan: Plan) -> list[Figure]:
                 differences = partial(_p50, entrant, "differences", times=plan.listings)
                 news.add(entrant.name, plan.calm.take(differences))
     return [
-        Figure(f"list {MANY_TOOLS} tools p50", "seconds", whole.medians),
+        Figure(f"list {MANY_TOOLS} tools p50", "seconds", whole.medians, whole.between),
         Figure(
             "list again with since (floor: in full)", "seconds", news.medians | {FLOOR: whole.medians[FLOOR]}
         ),

@@ -24,14 +24,15 @@ def start(ground: Ground, plan: Plan) -> list[Figure]:
     figures: list[Figure] = []
     for servers in plan.fleets:
         took, memory = Rounds(), Rounds()
-        for _ in plan.rounds_of(plan.starts):
+        for _ in plan.rounds_of(plan.starts, shares=2):
             for name in plan.holders(ground):
                 what = f"start with {servers} servers"
                 with ground.excused(name, what):
                     taken = plan.calm.take(partial(_started, ground, name, fleet_of(servers)))
                     took.add(name, Taken(taken.value[0], taken.stolen))
                     memory.add(name, Taken(taken.value[1], 0))
-        figures.append(Figure(f"start to all listed, {servers} servers", "seconds", took.medians))
+        listed = f"start to all listed, {servers} servers"
+        figures.append(Figure(listed, "seconds", took.medians, took.between))
         figures.append(Figure(f"resident memory, {servers} idle servers", "bytes", memory.medians))
     return figures
 

@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from bench.calm import Calm, Taken, calmest
+from bench.chance import between
 from bench.field import BEFORE_DAEMON, Entrant, Ground
-from bench.figures import Figure, median_of
+from bench.figures import FLOOR, SDK, Compared, Figure, median_of
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.processes import cpu_seconds
 
@@ -26,7 +27,7 @@ class Plan:
     flood: int = 12_000
     big: int = 30
     listings: int = 40
-    starts: int = 3
+    starts: int = 9
     fleets: tuple[int, ...] = (10, 50)
     deaths: int = 30
     notices: int = 10
@@ -42,9 +43,9 @@ class Plan:
         for _ in self.rounds_of(self.rounds):
             yield from (entrant for entrant in entrants if not entrant.out)
 
-    def rounds_of(self, count: int) -> Iterator[int]:
-        """Up to `count` rounds, and no more than the budget allows, but at least one."""
-        deadline = time.monotonic() + self.budget
+    def rounds_of(self, count: int, shares: int = 1) -> Iterator[int]:
+        """Up to `count` rounds, and no more than the budget allows (or several), but at least one."""
+        deadline = time.monotonic() + self.budget * shares
         for number in range(count):
             if number and time.monotonic() > deadline:
                 return
@@ -79,7 +80,7 @@ QUICK = Plan(
     with_sdk=False,
 )
 
-LONG = Plan(rounds=21, budget=45.0, blocks=180, starts=9, deaths=60, harms=24, calm=Calm(180.0))
+LONG = Plan(rounds=21, budget=45.0, blocks=180, starts=27, deaths=60, harms=24, calm=Calm(180.0))
 
 Suite = Callable[[Ground, Plan], list[Figure]]
 _LEAST = 3
@@ -99,6 +100,22 @@ class Rounds:
     def medians(self) -> dict[str, float]:
         """Of the calm rounds."""
         return {name: median_of(calmest(values, _LEAST)) for name, values in self._values.items()}
+
+    @property
+    def between(self) -> dict[Compared, tuple[float, float]]:
+        """How far chance may have moved our clients' ratios to the floor and to the SDK, round by round."""
+        pairs = {(name, other): self._pairs(name, other) for name in BEFORE_DAEMON for other in (FLOOR, SDK)}
+        return {pair: between(taken, _ratio) for pair, taken in pairs.items() if taken}
+
+    def _pairs(self, name: str, other: str) -> list[tuple[float, float]]:
+        """The values of both in the calm ones of their common rounds."""
+        both = zip(self._values.get(name, ()), self._values.get(other, ()), strict=False)
+        return calmest([Taken((a.value, b.value), a.stolen + b.stolen) for a, b in both], _LEAST)
+
+
+def _ratio(pairs: Sequence[tuple[float, float]]) -> float:
+    ours, theirs = zip(*pairs, strict=True)
+    return median_of(ours) / median_of(theirs)
 
 
 class Spent:

@@ -34,7 +34,12 @@ class Target:
     bound: float
 
 
-COMPARED: Mapping[Kind, str] = {"times the floor at most": FLOOR, "of the sdk at most": SDK, "at most": ""}
+COMPARED: Mapping[Kind, str] = {
+    "times the floor at most": FLOOR,
+    "of the sdk at most": SDK,
+    "of the sdk at least": SDK,
+    "at most": "",
+}
 """With whom, where a figure may say how far chance goes."""
 HARMLESS = 1.2
 TARGETS = (

@@ -7,6 +7,7 @@ from bench.calm import Calm, Taken, calmest
 from bench.figures import NANO, Figure
 from bench.harm_suite import Round, over_twin, over_without, title
 from bench.life_suites import HTTP_MEMORY
+from bench.plan import Rounds
 from bench.table import table
 from bench.targets import verdicts
 
@@ -135,3 +136,13 @@ def test_a_turn_keeps_the_blocks_that_were_calm() -> None:
     ]
 
     assert calm_blocks(turns, least=1) == [{"floor": [1]}, {"floor": [3], "plain": [4]}]
+
+
+def test_rounds_say_how_far_chance_goes_and_count_the_calm_ones() -> None:
+    rounds = Rounds()
+    for floor, plain, stolen in [(1.0, 2.0, 0), (2.0, 4.0, 0), (3.0, 6.0, 0), (1.0, 99.0, 5)]:
+        rounds.add("floor", Taken(floor, 0))
+        rounds.add("plain", Taken(plain, stolen))
+
+    assert rounds.medians == {"floor": 1.5, "plain": 4.0}
+    assert rounds.between == {("plain", "floor"): (2.0, 2.0)}
