@@ -68,8 +68,8 @@ def arguments() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     length = parser.add_mutually_exclusive_group()
-    length.add_argument("--quick", action="store_true", help="1 min instead of 8, and rougher")
-    length.add_argument("--long", action="store_true", help="25 min, and less left to chance")
+    length.add_argument("--quick", action="store_true", help="1.5 min instead of 8, and rougher")
+    length.add_argument("--long", action="store_true", help="some 25 min, and less left to chance")
     parser.add_argument("--only", action="append", choices=SUITES, help="this suite; may be repeated")
     parser.add_argument("--contenders", type=_names, default=CONTENDERS, metavar="NAME,…", help="only these")
     parser.add_argument("--peers", action="store_true", help="and what users would take instead")

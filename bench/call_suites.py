@@ -6,8 +6,8 @@ from functools import partial
 
 from bench.calm import Taken, calmest
 from bench.chance import between
-from bench.field import BEFORE_DAEMON, Entrant, Ground, fleet_of
-from bench.figures import FLOOR, NANO, SDK, Compared, Figure, percentile
+from bench.field import COMPARED, Entrant, Ground, fleet_of
+from bench.figures import FLOOR, NANO, Compared, Figure, percentile
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.plan import Plan, Rounds, Spent
 from bench.processes import on_one_processor
@@ -96,8 +96,7 @@ def pooled(blocks: Sequence[Block], share: float) -> dict[str, float]:
 
 def ratios_between(blocks: Sequence[Block], share: float) -> dict[Compared, tuple[float, float]]:
     """How far chance may have moved the ratio of our clients' percentile to the floor's and to the SDK's."""
-    pairs = [(name, other) for name in BEFORE_DAEMON for other in (FLOOR, SDK)]
-    common = {pair: [block for block in blocks if block.keys() >= set(pair)] for pair in pairs}
+    common = {pair: [block for block in blocks if block.keys() >= set(pair)] for pair in COMPARED}
     return {
         pair: between(both, partial(_ratio, pair=pair, share=share)) for pair, both in common.items() if both
     }

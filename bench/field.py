@@ -11,6 +11,7 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from bench.contender import Fleet
+from bench.figures import FLOOR, SDK
 from bench.gateway import Daemon, Gateway, Peer, free_port
 from bench.peers import PEERS
 from bench.processes import Stuck
@@ -18,6 +19,8 @@ from bench.telling import Worker
 
 BEFORE_DAEMON = ("plain", "thin", "client")
 """Clients of our daemon, the thinnest first: it stands for the daemon where one is enough."""
+COMPARED = [(name, other) for name in BEFORE_DAEMON for other in (FLOOR, SDK)]
+"""Whose ratios are judged together with how far chance may have moved them."""
 
 
 def fleet_of(servers: int, *, tools: int = 4, stubborn: bool = False, stop_grace: float = 5.0) -> Fleet:

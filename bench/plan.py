@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from bench.calm import Calm, Taken, calmest
 from bench.chance import between
-from bench.field import BEFORE_DAEMON, Entrant, Ground
-from bench.figures import FLOOR, SDK, Compared, Figure, median_of
+from bench.field import BEFORE_DAEMON, COMPARED, Entrant, Ground
+from bench.figures import Compared, Figure, median_of
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.processes import cpu_seconds
 
@@ -104,7 +104,7 @@ class Rounds:
     @property
     def between(self) -> dict[Compared, tuple[float, float]]:
         """How far chance may have moved our clients' ratios to the floor and to the SDK, round by round."""
-        pairs = {(name, other): self._pairs(name, other) for name in BEFORE_DAEMON for other in (FLOOR, SDK)}
+        pairs = {pair: self._pairs(*pair) for pair in COMPARED}
         return {pair: between(taken, _ratio) for pair, taken in pairs.items() if taken}
 
     def _pairs(self, name: str, other: str) -> list[tuple[float, float]]:
