@@ -207,25 +207,21 @@ async def _attached(
 ) -> ChildInput:
     """Hand the pipes over to transports, which close them."""
     output, errors, child_input = ends
-    ours = [
-        os.fdopen(pipes.stdin, "wb", 0),
-        os.fdopen(pipes.stderr, "rb", 0),
-        os.fdopen(pipes.stdout, "rb", 0),
-    ]
+    # asyncio closes the file that it is given. uvloop closes the descriptor and then the file as well, which
+    # would be whatever another thread has opened under that number in between.
+    file = functools.partial(os.fdopen, buffering=0, closefd=isinstance(loop, asyncio.BaseEventLoop))
+    ours = [pipes.stdin, pipes.stderr, pipes.stdout]
     try:
-        # Not to be cut in two: a transport closes its own file, and uvloop does so by number, so a file that
-        # we closed too would take with it whatever has that number by then.
-        with anyio.CancelScope(shield=True):
-            transports.callback((await loop.connect_read_pipe(lambda: output, ours[-1]))[0].close)
-            ours.pop()
-            transports.callback((await loop.connect_read_pipe(lambda: errors, ours[-1]))[0].close)
-            ours.pop()
-            transport, _ = await loop.connect_write_pipe(lambda: child_input, ours[-1])
-            writer = ChildInput(transport, pipes.stdin, limit=untaken)
-            ours.pop()
+        with anyio.CancelScope(shield=True):  # not to be cut in two
+            transport, _ = await loop.connect_read_pipe(lambda: output, file(ours.pop(), "rb"))
+            transports.callback(transport.close)
+            transport, _ = await loop.connect_read_pipe(lambda: errors, file(ours.pop(), "rb"))
+            transports.callback(transport.close)
+            sink, _ = await loop.connect_write_pipe(lambda: child_input, file(ours.pop(), "wb"))
+            writer = ChildInput(sink, pipes.stdin, limit=untaken)
             transports.callback(writer.close)
             return writer
         raise AssertionError("unreachable")  # pragma: no cover - a shield swallows nothing
     finally:
-        for file in ours:
-            file.close()
+        for descriptor in ours:
+            os.close(descriptor)

@@ -103,3 +103,26 @@ def _work(seconds: float) -> None:
     until = time.thread_time() + seconds
     while time.thread_time() < until:
         pass
+
+
+async def test_what_another_thread_opens_is_never_closed_with_them() -> None:
+    over, lost = threading.Event(), list[OSError]()
+
+    def open_and_close() -> None:
+        while not over.is_set():
+            opened = os.pipe()
+            for descriptor in opened:
+                try:
+                    os.close(descriptor)
+                except OSError as exc:
+                    lost.append(exc)
+
+    other = threading.Thread(target=open_and_close)
+    other.start()
+    for _ in range(100):
+        async with child_that_says(b"", lambda _chunk: False):
+            pass
+    over.set()
+    other.join(PATIENCE)
+
+    assert lost == []
