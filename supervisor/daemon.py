@@ -36,6 +36,7 @@ from supervisor.runtime.orphans import Orphans, become_subreaper, instance_of
 from supervisor.runtime.process import death_signal_prefix
 from supervisor.runtime.reload import Reloader
 from supervisor.runtime.rlimits import raise_open_files
+from supervisor.runtime.spawner import Spawner
 from supervisor.runtime.stdio import Host
 from supervisor.runtime.systemd import Given, Notifier, control_listener, take
 from supervisor.runtime.watch import Watcher
@@ -174,7 +175,7 @@ class _Daemon:
         if not adopts:
             logger.warning("cannot become the subreaper: what leaves its process group may be missed")
         self._orphans = Orphans(instance_of(place.path), adopts=adopts)
-        host = Host(self._orphans, memory, death_signal_prefix())
+        host = Host(self._orphans, memory, Spawner(death_signal_prefix))
         self._fleet = Fleet(loaded, host, dict(os.environ), self._bus)
         self._notifier = Notifier(place.given.notify_address)
         self.reloader = Reloader(self._fleet, loaded, read, self._bus)

@@ -2,8 +2,9 @@
 
 The kernel hands what loses its parent to us before it says that the parent is dead. So when we have no
 children but those that we started, nothing is left of one that died, and no more needs to be read than the
-list of our children. When there are others, whose they are can only be learned by a look at all processes.
-Fifty servers that end together ask together: a look that began after a question answers it, whoever asked.
+list of our main thread's children, as it is the one that adopts. When there are others, whose they are can
+only be learned by a look at all processes. Fifty servers that end together ask together: a look that began
+after a question answers it, whoever asked.
 """
 
 import os
@@ -55,7 +56,9 @@ class Census:
 
     def strays(self) -> list[int]:
         """Our children that we did not start, the dead ones included."""
-        return [pid for pid in proctable.children_of_ours() if pid not in self.leaders]
+        # One that another thread is just starting is no leader yet, and no stray.
+        mine = proctable.children_of_the_main_thread()
+        return [pid for pid in mine if pid not in self.leaders]
 
     def nothing_is_left(self) -> bool:
         """Whether it is certain that no dead child has left anything behind."""

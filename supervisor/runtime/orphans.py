@@ -75,10 +75,22 @@ class Orphans:
         self._serial = 0
         self._first: int | None = None
         """A moment before the first of all leaders."""
+        self._expected: list[int] = []
+        """For each leader that is just being started, a moment before it."""
         self._reaped = 0
         """Adopted children that have died."""
         self.census = Census(adopts=adopts)
         self._leaders = self.census.leaders
+
+    @contextlib.contextmanager
+    def expecting(self) -> Generator[None]:
+        """A leader is being started: what starts meanwhile may be it, or its own."""
+        since = proctable.clock()
+        self._expected.append(since)
+        try:
+            yield
+        finally:
+            self._expected.remove(since)
 
     @contextlib.contextmanager
     def leading(self, pid: int, *, since: int) -> Generator[None]:
@@ -162,6 +174,7 @@ class Orphans:
             and self._first is not None
             and process.started >= self._first
             and not any(at <= process.started for pid, at in self._leaders.items() if pid != leader)
+            and not any(at <= process.started for at in self._expected)
         )
 
     async def sweep_all(self) -> int:

@@ -1,7 +1,7 @@
 """One end of the hot path: a child's pipes as callbacks of the event loop.
 
 anyio's streams cost a task switch and a copy per read; here a chunk goes from the loop straight to whoever
-was given at connect. This and `surfaces.control` are the only modules that know the loop is asyncio's.
+was given at connect. This is one of the few modules that know the loop is asyncio's.
 """
 
 import asyncio

@@ -22,10 +22,11 @@ import anyio
 from msgspec import Struct
 
 from supervisor.core.phases import End
-from supervisor.runtime import proctable
+from supervisor.runtime import posixspawn, proctable
 from supervisor.runtime.census import Census
 
 _PIPE_BYTES = 1024 * 1024
+_STDERR = 2
 
 
 class CannotStart(Exception):
@@ -89,7 +90,7 @@ def death_signal_prefix() -> tuple[str, ...]:
 def spawn(
     command: Command, *, prefix: Sequence[str] = (), census: Census | None = None
 ) -> "tuple[Child, Pipes]":
-    """Start the command. Call this from the main thread only: the death signal is tied to the thread.
+    """Start the command. The thread that calls this has to outlive it: the death signal is tied to it.
 
     Raises:
         CannotStart: see `find_executable`.
@@ -102,20 +103,38 @@ def spawn(
         stdin, stdout, stderr = (_pipe(on_failure) for _ in range(3))
         _widen(stdout[0])
         began = proctable.clock()
-        process = subprocess.Popen(
-            [*prefix, executable, *command.argv[1:]],
-            stdin=stdin[0],
-            stdout=stdout[1],
-            stderr=stderr[1],
-            env=dict(command.env),
-            cwd=command.cwd,
-            start_new_session=True,
-        )
+        argv, streams = [*prefix, executable, *command.argv[1:]], (stdin[0], stdout[1], stderr[1])
+        pid = _started(argv, command, streams)
+        on_failure.callback(_undo, pid)
+        child = Child(pid, began, census or Census())
         on_failure.pop_all()
-    for descriptor in (stdin[0], stdout[1], stderr[1]):
+    for descriptor in streams:
         os.close(descriptor)
-    pipes = Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
-    return Child(process, began, census or Census()), pipes
+    return child, Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
+
+
+def _started(argv: Sequence[str], command: Command, streams: tuple[int, int, int]) -> int:
+    """The pid of a new process, which is ours to wait for."""
+    if posixspawn.available() and min(streams) > _STDERR:
+        return posixspawn.start(argv, command.env, streams, command.cwd)
+    stdin, stdout, stderr = streams
+    process = subprocess.Popen(
+        argv,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=dict(command.env),
+        cwd=command.cwd,
+        start_new_session=True,
+    )
+    process.returncode = 0  # its end is not for the library to wait for
+    return process.pid
+
+
+def _undo(pid: int) -> None:
+    """End a child of ours that cannot be watched."""
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
 
 
 def _pipe(on_failure: contextlib.ExitStack) -> tuple[int, int]:
@@ -134,12 +153,12 @@ def _widen(descriptor: int) -> None:
 class Child:
     """One process that we started, and its group."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", began: int, census: Census) -> None:
-        self._process, self._census = process, census
-        self._pidfd = os.pidfd_open(process.pid)
+    def __init__(self, pid: int, began: int, census: Census) -> None:
+        self._census = census
+        self._pidfd = os.pidfd_open(pid)
         self._status: End | None = None
         self._reaped = False
-        self.pid = process.pid
+        self.pid = pid
         self.began = began
         """A moment of `proctable.clock` before it was there: to ask for its own start waits for its exec."""
 
@@ -192,8 +211,8 @@ class Child:
         if self._reaped:
             return
         self._reaped = True
-        if self._process.poll() is None:
-            self._process.returncode = -signal.SIGKILL
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(self.pid, os.WNOHANG)
         os.close(self._pidfd)
 
 

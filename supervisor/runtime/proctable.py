@@ -65,21 +65,26 @@ def children_of_ours() -> list[int]:
     return children(os.getpid())
 
 
+def children_of_the_main_thread() -> list[int]:
+    """Our children but for those that another thread has started: what we adopt, the main thread gets."""
+    return _children_of_thread(os.getpid(), os.getpid())
+
+
 def children(pid: int) -> list[int]:
     """The direct children of a process, dead ones that wait to be reaped included."""
-    found: list[int] = []
-    tasks = f"/proc/{pid}/task"
     try:
-        threads = os.listdir(tasks)  # noqa: PTH208 - as above
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - as above
     except OSError:
-        return found
-    for thread in threads:
-        try:
-            with open(f"{tasks}/{thread}/children", "rb", buffering=0) as listed:  # noqa: PTH123 - as above
-                found += map(int, listed.read().split())
-        except OSError:  # the thread ended meanwhile
-            continue
-    return found
+        return []
+    return [child for thread in threads for child in _children_of_thread(pid, int(thread))]
+
+
+def _children_of_thread(pid: int, thread: int) -> list[int]:
+    try:
+        with open(f"/proc/{pid}/task/{thread}/children", "rb", buffering=0) as listed:  # noqa: PTH123 - as above
+            return [int(child) for child in listed.read().split()]
+    except OSError:  # the thread ended meanwhile
+        return []
 
 
 def descendants(root: int) -> list[Entry]:

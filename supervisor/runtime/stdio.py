@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import logging
 import signal
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable
 
 import anyio
 from msgspec import Struct, field
@@ -27,9 +27,10 @@ from supervisor.runtime.doorstep import Doorstep
 from supervisor.runtime.liveness import Subject, Watch
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import TOKEN_NAME, Orphans
-from supervisor.runtime.process import CannotStart, Child, Command, Pipes, spawn
+from supervisor.runtime.process import CannotStart, Child, Command, Pipes
 from supervisor.runtime.pulse import Pulse, pulse
 from supervisor.runtime.session import SessionFailed, WireLost
+from supervisor.runtime.spawner import Spawner
 from supervisor.runtime.starts import Starts, Turn
 
 logger = logging.getLogger(__name__)
@@ -43,8 +44,7 @@ class Host(Struct, frozen=True):
 
     orphans: Orphans
     memory: Memory
-    prefix: Sequence[str] = ()
-    """Goes before each command: ties a child's life to ours."""
+    spawner: Spawner = field(default_factory=Spawner)
     starts: Starts = field(default_factory=Starts)
 
 
@@ -81,7 +81,8 @@ class StdioRun:
         self._remembered: set[tuple[int, int]] = set()
         self._child: Child | None = None
         self._doorstep: Doorstep | None = None
-        self._closing = False
+        self._wish: int | None = None
+        """The signal that it was last asked to end with; None while it may live."""
         self._line: anyio.CancelScope | None = None
         """Ends the wait for a turn to start."""
         self._doubt = anyio.CancelScope()
@@ -113,8 +114,8 @@ class StdioRun:
             with self._doubt:
                 if self._doubtful:
                     await self._host.starts.doubt()
-            turn = None if self._closing else await self._host.starts.turn()
-            if turn is not None and self._closing:  # both at once
+            turn = None if self._wish else await self._host.starts.turn()
+            if turn is not None and self._wish:  # both at once
                 turn.release()
                 turn = None
             return turn
@@ -146,7 +147,7 @@ class StdioRun:
         """Whether the child, which is gone, took what it was asked and never said a word."""
         assert self._doorstep is not None
         taken = self._doorstep.untaken < self.talk.sent
-        return taken and not self._closing and not self.talk.heard
+        return taken and not self._wish and not self.talk.heard
 
     def hasten(self) -> None:
         """Somebody waits for this server: have it start as if it had never failed."""
@@ -154,24 +155,23 @@ class StdioRun:
 
     def close(self) -> None:
         """Close standard input and ask the group to end."""
-        self._leave_the_line()
-        if self._child is not None:
-            self._remember(self._child)
-            self._leave_the_doorstep()
-            self.talk.hang_up()
-            self._child.signal(signal.SIGTERM)
+        self._end_with(signal.SIGTERM)
 
     def abort(self) -> None:
         """End the group by force."""
-        self._leave_the_line()
-        if self._child is not None:
-            self._remember(self._child)
-            self._child.signal(signal.SIGKILL)
+        self._end_with(signal.SIGKILL)
 
-    def _leave_the_line(self) -> None:
-        self._closing = True
+    def _end_with(self, number: int) -> None:
+        """Leave the line, or end the child; one that is just being started, as soon as it is there."""
+        self._wish = number
         if self._line is not None:
             self._line.cancel()
+        if self._child is not None:
+            self._remember(self._child)
+            if number == signal.SIGTERM:
+                self._leave_the_doorstep()
+                self.talk.hang_up()
+            self._child.signal(number)
 
     def _leave_the_doorstep(self) -> None:
         if self._doorstep is not None:
@@ -185,21 +185,25 @@ class StdioRun:
         return Conversation(self._program.server, self._program.dialect, self._listener, self._log)
 
     async def _live_once(self, report: Callable[[Event], None], turn: Turn, *, probe: bool) -> End:
-        with self._spawned() as (child, pipes), Doorstep(pipes.stdin) as self._doorstep:
+        async with self._spawned() as (child, pipes):
             try:
-                async with self.talk.over(pipes):
-                    return await self._serve(child, report, turn, probe=probe)
+                with Doorstep(pipes.stdin) as self._doorstep:
+                    async with self.talk.over(pipes):
+                        if self._wish is not None:  # it came while the child was being started
+                            self._end_with(self._wish)
+                        return await self._serve(child, report, turn, probe=probe)
             finally:
                 with anyio.CancelScope(shield=True):
                     await self._clear_away(child)
 
-    @contextlib.contextmanager
-    def _spawned(self) -> Generator[tuple[Child, Pipes]]:
+    @contextlib.asynccontextmanager
+    async def _spawned(self) -> AsyncGenerator[tuple[Child, Pipes]]:
         """A new child that is known as ours until it is reaped."""
-        command = self._program.command
+        command, orphans = self._program.command, self._host.orphans
         command = Command(command.argv, {**command.env, TOKEN_NAME: str(self._token)}, command.cwd)
-        self._child, pipes = spawn(command, prefix=self._host.prefix, census=self._host.orphans.census)
-        with self._host.orphans.leading(self._child.pid, since=self._child.began):
+        with orphans.expecting():
+            self._child, pipes = await self._host.spawner.start(command, orphans.census)
+        with orphans.leading(self._child.pid, since=self._child.began):
             try:
                 yield self._child, pipes
             finally:

@@ -1,8 +1,8 @@
 """The other end of the hot path: the control socket, as callbacks of the event loop.
 
 Each client is a protocol object. A line goes from the loop to the parser to a handler, and the answer
-straight to the transport; a task is made only for what has to wait. This, `farewell`, `runtime.pipes` and
-`runtime.outlet` are the only modules that know the loop is asyncio's.
+straight to the transport; a task is made only for what has to wait. This is one of the few modules that know
+the loop is asyncio's.
 
 A client cannot hurt the daemon: its lines, its nesting, its calls in flight and its unread answers are
 bounded, what it sends at once is served in turns with others, and a client that does not read is dropped.

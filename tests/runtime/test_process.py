@@ -233,6 +233,26 @@ def test_however_few_descriptors_there_are_a_failed_start_leaks_none() -> None:
     assert len(outcomes) == 12
 
 
+WITHOUT_STREAMS = """
+import os
+for descriptor in (0, 1, 2):
+    os.close(descriptor)
+from supervisor.runtime.process import Command, spawn
+child, pipes = spawn(Command(["/bin/sh", "-c", "read line; echo got $line; echo bad >&2"], {}))
+os.write(pipes.stdin, b"it\\n")
+said = os.read(pipes.stdout, 100) + os.read(pipes.stderr, 100)
+os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+child.reap()
+open("/proc/self/fd/9", "wb").write(said)
+"""
+
+
+def test_a_daemon_without_streams_of_its_own_starts_children_that_have_them() -> None:
+    script = f"import os; os.dup2(1, 9)\n{WITHOUT_STREAMS}"
+
+    assert in_a_subprocess(script) == "got it\nbad\n"
+
+
 # When we are killed.
 
 MORTAL_PARENT = """

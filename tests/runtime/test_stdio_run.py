@@ -15,6 +15,7 @@ from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import TOKEN_NAME
 from supervisor.runtime.process import death_signal_prefix
 from supervisor.runtime.session import Limits
+from supervisor.runtime.spawner import Spawner
 from supervisor.runtime.stdio import Host
 from tests.runtime.support import (
     ENVIRON,
@@ -251,7 +252,7 @@ async def test_a_child_gets_its_environment_its_token_and_three_streams(host: Ho
 
 
 async def test_a_prefix_does_not_change_who_the_child_is(host: Host) -> None:
-    async with staged(replace(host, prefix=death_signal_prefix()), fake()) as stage:
+    async with staged(replace(host, spawner=Spawner(death_signal_prefix)), fake()) as stage:
         await stage.opened()
 
         assert (await stage.call("pid")).text == str(stage.pid)

@@ -24,6 +24,7 @@ from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import Orphans
 from supervisor.runtime.process import death_signal_prefix
 from supervisor.runtime.reload import Reloader
+from supervisor.runtime.spawner import Spawner
 from supervisor.runtime.stdio import Host
 from supervisor.surfaces.explanation import Why
 from supervisor.surfaces.server_methods import ServerParams
@@ -70,7 +71,7 @@ async def fleet(directory: Path, environ: dict[str, str] | None = None, **entry:
     file.write_text(json.dumps({"mcpServers": {"s": entry}}), encoding="utf-8")
     variables = {"PATH": os.environ["PATH"], "SECRET": SECRET, **(environ or {})}
     loaded, bus, memory = load((file,), variables), Bus(), Memory(None)
-    host = Host(Orphans("why", adopts=False), memory, death_signal_prefix())
+    host = Host(Orphans("why", adopts=False), memory, Spawner(death_signal_prefix))
     members = Fleet(loaded, host, variables, bus)
     service = Service(
         fleet=members,
