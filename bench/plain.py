@@ -32,15 +32,19 @@ class Plain:
         self._generation = 0
 
     async def open(self) -> None:
-        """Connect as soon as the daemon listens, and wait until it lists every tool."""
-        self._line = self._connected()
+        """Connect as soon as the daemon listens, and list tools at every piece of news until all are there.
+
+        To ask again and again would take the processors from the servers that start.
+        """
+        self._line, news = self._connected(), self._connected()
+        news.ask(request_tail("events/subscribe", {"kinds": ["catalog"]}))
         expected = self._fleet.servers * self._fleet.tools
         while True:
             listing = msgspec.json.decode(self._line.ask(request_tail("tools/list", {})).result)
             if len(listing["tools"]) == expected:
                 self._generation = listing["generation"]
                 return
-            time.sleep(_PAUSE)  # noqa: ASYNC251 - nothing else runs in this process
+            news.answers()
 
     def _connected(self) -> Line:
         while True:

@@ -16,6 +16,7 @@ from supervisor.errors import (
     Busy,
     Cancelled,
     DaemonUnreachable,
+    ForeignError,
     InvalidParams,
     InvalidRequest,
     Outcome,
@@ -30,7 +31,7 @@ from supervisor.errors import (
     UnknownTool,
 )
 from supervisor.surfaces.client import Subscription, SyncClient
-from supervisor.surfaces.exchange import ForeignError, Progress
+from supervisor.surfaces.exchange import Progress
 
 if TYPE_CHECKING:
     from supervisor.surfaces.aclient import Client, EventStream

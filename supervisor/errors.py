@@ -108,3 +108,11 @@ class DaemonUnreachable(SupervisorError):
 
 class AlreadyRunning(SupervisorError):
     """Another daemon holds the control socket."""
+
+
+class ForeignError(SupervisorError):
+    """An error whose code is not ours: a server's own, passed through as it was."""
+
+    def __init__(self, message: str, *, answered_code: int) -> None:
+        super().__init__(message)
+        self.answered_code = answered_code

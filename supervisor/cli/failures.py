@@ -6,8 +6,7 @@ from typing import Any
 
 from supervisor.cli.values import array
 from supervisor.core.printable import one_line
-from supervisor.errors import INVALID_PARAMS, USAGE, SupervisorError
-from supervisor.surfaces.exchange import ForeignError
+from supervisor.errors import INVALID_PARAMS, USAGE, ForeignError, SupervisorError
 
 SHOWN_STDERR_LINES = 5
 

@@ -1,9 +1,11 @@
-"""`run`, `shutdown`, `check` and `version`: the daemon itself and its configuration."""
+"""`run`, `shutdown`, `check` and `version`: the daemon itself and its configuration.
+
+What only one of them needs is imported there: nothing may hold up the daemon.
+"""
 
 import gc
 import json
 import os
-import platform
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -11,7 +13,6 @@ from supervisor import __version__
 from supervisor.cli.grammar import Options, Parser, Verb
 from supervisor.core.printable import paragraphs
 from supervisor.errors import BAD_CONFIG, DONE, BadConfig, SupervisorError, TimedOut
-from supervisor.surfaces.client import SyncClient
 
 if TYPE_CHECKING:
     from supervisor.core.agents import Names
@@ -53,6 +54,8 @@ def shut_down(options: Options) -> int:
     Raises:
         TimedOut: it is still there.
     """
+    from supervisor.surfaces.client import SyncClient
+
     with SyncClient(options.socket) as client:
         answer = client.request("supervisor/shutdown")
         if not client.wait_closed(timeout=LONGEST_STOP):
@@ -91,6 +94,7 @@ def check(options: Options) -> int:
 def _names(path: str | None) -> "Names | None":
     """The names of all tools, those that cannot be called included; None when nobody knows them all now."""
     from supervisor.core.agents import Names
+    from supervisor.surfaces.client import SyncClient
 
     with suppress(SupervisorError), SyncClient(path) as client:
         answer = client.request("tools/list", {"all": True}, timeout=CHECK_PATIENCE)
@@ -102,6 +106,8 @@ def _names(path: str | None) -> "Names | None":
 
 def show_version(options: Options) -> int:
     """Print the version of this program; the daemon is not asked."""
+    import platform
+
     versions = {"version": __version__, "python": platform.python_version()}
     if options.json:
         print(json.dumps(versions))

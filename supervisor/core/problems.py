@@ -5,7 +5,6 @@ is no error: a key that nobody knows is ignored, so that newer files load, and o
 Neither ever repeats the value of a header or of an environment variable.
 """
 
-import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -136,7 +135,9 @@ def _fields(model: type[Struct]) -> Mapping[str, structs.FieldInfo]:
 
 def unknown_key(key: str, known: Iterable[str], *, file: str, path: Path) -> Notice:
     """A notice that names the nearest known key."""
-    near = difflib.get_close_matches(key, known, n=1)
+    from difflib import get_close_matches  # a daemon whose keys are all known starts without it
+
+    near = get_close_matches(key, known, n=1)
     question = f"; did you mean {near[0]}?" if near else ""
     return Notice(file, dotted((*path, key)), f"is not a known key and is ignored{question}")
 

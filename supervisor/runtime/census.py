@@ -50,6 +50,8 @@ class Census:
         """Whether the kernel hands us what our children leave behind."""
         self.leaders: dict[int, int] = {}
         """The children that we started and have not reaped, and a moment before each."""
+        self.expected: list[int] = []
+        """For each that is just being started, a moment before it."""
         self._looks = 0
         self._latest = Snapshot([])
         self._tokens: dict[tuple[int, int], bytes | None] = {}

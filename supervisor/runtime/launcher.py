@@ -9,9 +9,10 @@ from supervisor.core.ringlog import RingLog
 from supervisor.core.servers import BadServer, Endpoint, Launch, ServerSpec
 from supervisor.runtime.conversation import Listener
 from supervisor.runtime.httpsessions import Sessions
+from supervisor.runtime.process import command_of
 from supervisor.runtime.runs import HopelessRun
 from supervisor.runtime.stdio import Host, Program, StdioRun
-from supervisor.runtime.tuning import command_of, dialect_of
+from supervisor.runtime.tuning import dialect_of
 
 if TYPE_CHECKING:
     from supervisor.runtime.http import HttpRun

@@ -40,10 +40,10 @@ from supervisor.runtime.conversation import Listener
 from supervisor.runtime.launcher import Launcher
 from supervisor.runtime.liveness import Vigil
 from supervisor.runtime.offering import Offering
-from supervisor.runtime.process import Command
+from supervisor.runtime.process import Command, command_of
 from supervisor.runtime.runs import HopelessRun, TalkingRun
 from supervisor.runtime.stdio import Host, StdioRun
-from supervisor.runtime.tuning import command_of, policy_of, terms_of
+from supervisor.runtime.tuning import policy_of, terms_of
 from supervisor.runtime.usage import usage
 
 STDERR_SHOWN = ENDS_KEPT = 10

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from supervisor.runtime import proctable
 from supervisor.runtime.census import Census
-from supervisor.runtime.process import signal_group, signal_process
+from supervisor.runtime.process import Command, signal_group, signal_process
 from supervisor.runtime.proctable import Entry
 
 logger = logging.getLogger(__name__)
@@ -52,6 +52,10 @@ class Token(Struct, frozen=True):
     def __str__(self) -> str:
         return f"{self.instance}:{self.daemon}:{self.serial}:{self.server}"
 
+    def on(self, command: Command) -> Command:
+        """The command with this token in its environment."""
+        return Command(command.argv, {**command.env, TOKEN_NAME: str(self)}, command.cwd)
+
 
 def instance_of(socket_path: str) -> str:
     """The name that daemons on the same control socket share."""
@@ -75,22 +79,12 @@ class Orphans:
         self._serial = 0
         self._first: int | None = None
         """A moment before the first of all leaders."""
-        self._expected: list[int] = []
-        """For each leader that is just being started, a moment before it."""
+        self._promised: dict[str, Token] = {}
+        """For the next run of a server."""
         self._reaped = 0
         """Adopted children that have died."""
         self.census = Census(adopts=adopts)
         self._leaders = self.census.leaders
-
-    @contextlib.contextmanager
-    def expecting(self) -> Generator[None]:
-        """A leader is being started: what starts meanwhile may be it, or its own."""
-        since = proctable.clock()
-        self._expected.append(since)
-        try:
-            yield
-        finally:
-            self._expected.remove(since)
 
     @contextlib.contextmanager
     def leading(self, pid: int, *, since: int) -> Generator[None]:
@@ -107,6 +101,14 @@ class Orphans:
 
     def token(self, server: str) -> Token:
         """A token for one run of a server."""
+        return self._promised.pop(server, None) or self._new_token(server)
+
+    def promise(self, server: str) -> Token:
+        """The token that the next run of a server is going to have."""
+        self._promised[server] = token = self._new_token(server)
+        return token
+
+    def _new_token(self, server: str) -> Token:
         self._serial += 1
         return Token(self._instance, self._daemon, self._serial, server)
 
@@ -173,9 +175,14 @@ class Orphans:
             and process.session != self._session
             and self._first is not None
             and process.started >= self._first
-            and not any(at <= process.started for pid, at in self._leaders.items() if pid != leader)
-            and not any(at <= process.started for at in self._expected)
+            and not any(at <= process.started for at in self._sources(but=leader))
         )
+
+    def _sources(self, *, but: int | None) -> list[int]:
+        """A moment before each leader that lives, or is being started."""
+        # Copied, as the thread that starts leaders writes there, too.
+        living = [at for pid, at in list(self._leaders.items()) if pid != but]
+        return living + list(self.census.expected)
 
     async def sweep_all(self) -> int:
         """Kill every descendant that is left; for the very end."""
@@ -230,24 +237,25 @@ class Orphans:
 
     async def end_leftovers(self, *, grace: float) -> int:
         """End what a daemon that died on our control socket has left: SIGTERM, `grace` seconds, SIGKILL."""
-        found = self._leftovers()
+        found = self.leftovers()
         if not found:
             return 0
         logger.warning("ending %d processes that a dead daemon left behind", len(found))
         for process in found:
             signal_process(process.pid, process.started, signal.SIGTERM)
         with anyio.move_on_after(grace):
-            while self._leftovers():  # noqa: ASYNC110 - the end of a stranger is no event of ours
+            while self.leftovers():  # noqa: ASYNC110 - the end of a stranger is no event of ours
                 await anyio.sleep(0.02)
         for _ in range(_ROUNDS):
-            if not (left := self._leftovers()):
+            if not (left := self.leftovers()):
                 break
             for process in left:
                 self._end(process)
             await anyio.sleep(0.002)
         return len(found)
 
-    def _leftovers(self) -> list[Entry]:
+    def leftovers(self) -> list[Entry]:
+        """What a daemon that died on our control socket has left."""
         ours = f"{self._instance}:{self._daemon}:".encode()
         theirs = f"{self._instance}:".encode()
         return [

@@ -12,7 +12,6 @@ signalled, whatever the caller says.
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ import anyio
 from msgspec import Struct
 
 from supervisor.core.phases import End
+from supervisor.core.servers import Launch, child_environment
 from supervisor.runtime import posixspawn, proctable
 from supervisor.runtime.census import Census
 
@@ -39,6 +39,13 @@ class Command(Struct, frozen=True):
     argv: Sequence[str]
     env: Mapping[str, str]
     cwd: str | None = None
+
+
+def command_of(launch: Launch, environ: Mapping[str, str]) -> Command:
+    """What a run starts; of the daemon's own environment it gets a small part."""
+    argv = [launch.command.value, *(argument.value for argument in launch.args)]
+    cwd = None if launch.cwd is None else launch.cwd.value
+    return Command(argv, child_environment(launch, environ), cwd)
 
 
 class Pipes(Struct, frozen=True):
@@ -68,10 +75,16 @@ def find_executable(command: Command) -> str:
         if not candidate.is_file() or not os.access(candidate, os.X_OK):
             raise CannotStart(f"cannot execute {name}: it is not an executable file (chmod +x it)")
         return str(candidate.absolute())
-    found = shutil.which(name, path=path)
+    found = _which(name, path)
     if found is None:
         raise CannotStart(f"cannot find the command {name} on PATH; give its full path or set env.PATH")
     return found
+
+
+def _which(name: str, path: str) -> str | None:
+    """What shutil does, without the archive formats that it imports first."""
+    candidates = (f"{directory or '.'}/{name}" for directory in path.split(os.pathsep))
+    return next((each for each in candidates if os.access(each, os.X_OK) and not Path(each).is_dir()), None)
 
 
 def death_signal_prefix() -> tuple[str, ...]:
@@ -79,7 +92,7 @@ def death_signal_prefix() -> tuple[str, ...]:
 
     Tried once, as an old or a sandboxed setpriv cannot do it and would take every child down with it.
     """
-    setpriv = shutil.which("setpriv", path=os.defpath + ":/usr/sbin:/sbin")
+    setpriv = _which("setpriv", os.defpath + ":/usr/sbin:/sbin")
     if setpriv is None:
         return ()
     prefix = (setpriv, "--pdeathsig", "KILL", "--")

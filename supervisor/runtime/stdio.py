@@ -26,7 +26,7 @@ from supervisor.runtime.conversation import Conversation, Dialect, Listener
 from supervisor.runtime.doorstep import Doorstep
 from supervisor.runtime.liveness import Subject, Watch
 from supervisor.runtime.memory import Memory
-from supervisor.runtime.orphans import TOKEN_NAME, Orphans
+from supervisor.runtime.orphans import Orphans
 from supervisor.runtime.process import CannotStart, Child, Command, Pipes
 from supervisor.runtime.pulse import Pulse, pulse
 from supervisor.runtime.session import SessionFailed, WireLost
@@ -97,6 +97,7 @@ class StdioRun:
     async def live(self, report: Callable[[Event], None]) -> End:
         turn = await self._turn()
         if turn is None:
+            await self._host.spawner.drop(self._token, self._host.orphans.census)
             return End("stopped before it was started")
         report(Launched(self._number))
         try:
@@ -199,10 +200,8 @@ class StdioRun:
     @contextlib.asynccontextmanager
     async def _spawned(self) -> AsyncGenerator[tuple[Child, Pipes]]:
         """A new child that is known as ours until it is reaped."""
-        command, orphans = self._program.command, self._host.orphans
-        command = Command(command.argv, {**command.env, TOKEN_NAME: str(self._token)}, command.cwd)
-        with orphans.expecting():
-            self._child, pipes = await self._host.spawner.start(command, orphans.census)
+        command, orphans = self._token.on(self._program.command), self._host.orphans
+        self._child, pipes = await self._host.spawner.start(command, orphans.census)
         with orphans.leading(self._child.pid, since=self._child.began):
             try:
                 yield self._child, pipes

@@ -1,16 +1,14 @@
 """What an entry of the configuration means for its server's lifecycle, for its runs and for its calls."""
 
 import math
-from collections.abc import Mapping
 
 from supervisor.core.framing import Framing
 from supervisor.core.phases import Policy
 from supervisor.core.restart import RestartPolicy
-from supervisor.core.servers import BadServer, Launch, ServerSpec, child_environment
+from supervisor.core.servers import BadServer, ServerSpec
 from supervisor.core.spec import StdioEntry
 from supervisor.runtime.admission import Terms
 from supervisor.runtime.conversation import Dialect
-from supervisor.runtime.process import Command
 
 HEALTHY_AFTER = 60.0
 """Seconds for which a process has to be ready before its earlier failures are forgotten."""
@@ -47,13 +45,6 @@ def policy_of(spec: ServerSpec | BadServer) -> Policy:
         lazy=entry.start == "lazy",
         idle_timeout=entry.idle_timeout,
     )
-
-
-def command_of(launch: Launch, environ: Mapping[str, str]) -> Command:
-    """What a run starts; of the daemon's own environment it gets a small part."""
-    argv = [launch.command.value, *(argument.value for argument in launch.args)]
-    cwd = None if launch.cwd is None else launch.cwd.value
-    return Command(argv, child_environment(launch, environ), cwd)
 
 
 def dialect_of(spec: ServerSpec, max_line_bytes: int) -> Dialect:

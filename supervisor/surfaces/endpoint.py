@@ -16,6 +16,8 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from msgspec import Struct
+
 from supervisor.core.paths import private_directory
 from supervisor.errors import AlreadyRunning, BadConfig
 
@@ -23,9 +25,17 @@ _BACKLOG = 256
 _PRIVATE = 0o177
 
 
+class Place(Struct, frozen=True):
+    """Where the daemon is met."""
+
+    path: str
+    inherited: socket.socket | None = None
+    """Opened for us by systemd."""
+
+
 @contextmanager
-def listening(path: str, inherited: socket.socket | None = None) -> Generator[socket.socket]:
-    """A socket that listens at `path`; the file is gone afterwards.
+def listening(place: Place) -> Generator[socket.socket]:
+    """A socket that listens there; the file is gone afterwards.
 
     One that was inherited from systemd is used as it is: it has no lock, and its file stays.
 
@@ -33,10 +43,11 @@ def listening(path: str, inherited: socket.socket | None = None) -> Generator[so
         AlreadyRunning: another daemon listens there.
         BadConfig: no socket can be made there.
     """
-    if inherited is not None:
-        with inherited:
-            inherited.setblocking(False)  # noqa: FBT003 - the socket's own signature
-            yield inherited
+    path = place.path
+    if place.inherited is not None:
+        with place.inherited:
+            place.inherited.setblocking(False)  # noqa: FBT003 - the socket's own signature
+            yield place.inherited
         return
     _prepare_directory(Path(path).parent)
     with _locked(path):

@@ -17,6 +17,7 @@ from supervisor.errors import (
     Busy,
     Cancelled,
     DaemonUnreachable,
+    ForeignError,
     InvalidParams,
     InvalidRequest,
     RefusedByPolicy,
@@ -67,14 +68,6 @@ _KINDS: Mapping[int, type[SupervisorError]] = {
         BadConfig,
     )
 }
-
-
-class ForeignError(SupervisorError):
-    """An error whose code is not ours: a server's own, passed through as it was."""
-
-    def __init__(self, message: str, *, answered_code: int) -> None:
-        super().__init__(message)
-        self.answered_code = answered_code
 
 
 class ConnectionEnded(Exception):

@@ -88,14 +88,15 @@ def test_a_daemon_whose_socket_takes_nobody_is_not_ready(launcher: Launcher) -> 
     assert text == f"not ready\ncontrol socket: {daemon.socket} does not answer\n"
 
 
-def test_a_taken_port_ends_the_start_with_a_sentence(launcher: Launcher) -> None:
+def test_a_taken_port_ends_the_start_with_a_sentence_and_starts_no_server(launcher: Launcher) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        launcher.configure({"good": fake()}, http={"port": port})
+        launcher.configure({"good": fake("--log", launcher.directory / "started")}, http={"port": port})
         daemon = launcher.spawn()
 
         assert daemon.wait() == BAD_CONFIG
 
+    assert not (launcher.directory / "started").exists()
     [message] = daemon.said("error")
     assert message.startswith(f"cannot serve metrics and health at 127.0.0.1:{port}: the port is taken; set")
 

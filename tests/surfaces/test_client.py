@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from supervisor import errors
-from supervisor.errors import DaemonUnreachable, ServerUnavailable, SupervisorError
+from supervisor.errors import DaemonUnreachable, ForeignError, ServerUnavailable, SupervisorError
 from supervisor.surfaces.client import SyncClient
-from supervisor.surfaces.exchange import ForeignError
 from tests.cli_support import Answer, Connection, Message, hang_up, say_nothing, scripted_daemon
 from tests.e2e.support import until
 
