@@ -50,10 +50,11 @@ CACHE := $(VENV)/.pytest
 FRESH := $(if $(AGAIN),--cache-clear)
 IF_NOT = || $(if $(AGAIN),tests/again $$? $(CACHE) $(1),exit $$?)
 
+# Three at a time on any machine: many tests wait for something.
 unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included.
 	$(COMPILE)
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -m "not system" -n 2 --dist worksteal $(FRESH) $(call IF_NOT,$(BIN)/coverage run -m pytest)
+	$(BIN)/coverage run -m pytest -m "not system" -n 3 --dist worksteal $(FRESH) $(call IF_NOT,$(BIN)/coverage run -m pytest)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --include="supervisor/core/*" --fail-under=100

@@ -106,9 +106,13 @@ def spawn(
     """Start the command. The thread that calls this has to outlive it: the death signal is tied to it.
 
     Raises:
-        CannotStart: see `find_executable`.
+        CannotStart: trying again will not help; see `find_executable`.
         OSError: the system refuses (too many files, too many processes); trying again may help.
     """
+    if any("\0" in text for text in (*command.argv, *command.env.values(), command.cwd or "")):
+        raise CannotStart(
+            "cannot start it: an argument, a variable or cwd holds a NUL character; take it out"
+        )
     executable = find_executable(command)
     if command.cwd is not None and not Path(command.cwd).is_dir():
         raise CannotStart(f"cannot start in {command.cwd}: no such directory")

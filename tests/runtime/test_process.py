@@ -176,6 +176,7 @@ def test_a_relative_path_starts_from_the_working_directory(tmp_path: Path) -> No
         (["/etc"], None, r"cannot execute /etc: it is not an executable file"),
         (["sh"], "/does/not/exist", r"cannot start in /does/not/exist: no such directory"),
         (["sh"], "{tmp}/program", r"cannot start in .*/program: no such directory"),
+        (["sh", "a\0b"], None, r"an argument, a variable or cwd holds a NUL character; take it out"),
     ],
 )
 def test_a_command_that_cannot_be_started_says_why(
