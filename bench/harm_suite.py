@@ -21,7 +21,7 @@ from bench.chance import between
 from bench.field import Entrant, Ground, fleet_of
 from bench.figures import NANO, Figure, percentile
 from bench.load import ECHO, ECHO_ARGUMENTS
-from bench.pest_server import HABITS
+from bench.pest_server import HABITS, HARMLESS
 from bench.plan import Plan
 from supervisor.client import SyncClient
 
@@ -72,7 +72,13 @@ def harm(ground: Ground, plan: Plan) -> list[Figure]:
     ground.peers_lack("p99 beside a bad server", "they have no way to start and stop one server")
     with _side(ground) as one, _side(ground) as other:
         rounds = {habit: list(_rounds(one, other, plan, habit)) for habit in HABITS}
-    return [figure for habit in HABITS for figure in figures(habit, rounds[habit])]
+    bad = [each for habit in HABITS if habit != HARMLESS for each in rounds[habit]]
+    together = _figure(ANY, bad, over_twin)
+    return [*(figure for habit in HABITS for figure in figures(habit, rounds[habit])), together]
+
+
+ANY = "p99 beside a bad server of any kind, over a twin daemon's"
+"""All bad habits together, which leaves less to chance than any of them."""
 
 
 def title(habit: str) -> str:

@@ -35,8 +35,9 @@ def sleep() -> None:
     threading.Event().wait()
 
 
+HARMLESS = "sleep"
 HABITS: dict[str, Callable[[], None]] = {
-    "sleep": sleep,
+    HARMLESS: sleep,
     "notices": lambda: flood(1, NOTICE),
     "questions": lambda: flood(1, QUESTION),
     "garbage": lambda: flood(1, GARBAGE),
