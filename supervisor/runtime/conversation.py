@@ -107,8 +107,11 @@ class Conversation:
         return 0 if self._stdin is None or self._stdin.failed else self.wire.sent
 
     @contextlib.asynccontextmanager
-    async def over(self, pipes: Pipes) -> AsyncGenerator[None]:
-        """Talk over these pipes; they are closed on the way out, and whoever still waits is told."""
+    async def over(self, pipes: Pipes, *, since: float) -> AsyncGenerator[None]:
+        """Talk over the pipes of a child that is there since then; they are closed on the way out.
+
+        Whoever still waits is told.
+        """
         ears = Ears(
             on_stdout=self.wire.feed,
             on_stderr=self._on_stderr,
@@ -120,7 +123,7 @@ class Conversation:
         )
         async with connected(pipes, ears, untaken=self._dialect.max_line_bytes) as self._stdin:
             self.wire.attach(self._stdin)
-            self.mark("spawned")
+            self.timeline.append(("spawned", since))
             try:
                 yield
             finally:

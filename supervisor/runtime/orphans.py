@@ -63,8 +63,9 @@ def instance_of(socket_path: str) -> str:
 
 
 def become_subreaper() -> bool:
-    """Have lost descendants re-parented to us; tells whether the kernel agreed."""
-    return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
+    """Have lost descendants re-parented to us; tells whether the kernel agreed, and lists them for us."""
+    agreed = ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+    return bool(agreed) and proctable.lists_children()
 
 
 class Orphans:
@@ -121,6 +122,7 @@ class Orphans:
             os.eventfd_write(bell, 1)
 
         before = signal.signal(signal.SIGCHLD, ring)
+        self.reap()  # what died before we could hear of it
         try:
             while True:
                 await anyio.wait_readable(bell)
@@ -134,8 +136,14 @@ class Orphans:
         """Take the exit status of adopted children that have died; returns how many had."""
         died = 0
         for pid in self.census.strays():
-            with contextlib.suppress(ChildProcessError):
-                died += os.waitpid(pid, os.WNOHANG)[0] == pid
+            try:
+                gone = os.waitpid(pid, os.WNOHANG)[0] == pid
+            except ChildProcessError:
+                self.census.forsaken.discard(pid)
+            else:
+                died += gone
+                if gone:
+                    self.census.forsaken.discard(pid)
         self._reaped += died
         return died
 
@@ -180,9 +188,10 @@ class Orphans:
 
     def _sources(self, *, but: int | None) -> list[int]:
         """A moment before each leader that lives, or is being started."""
-        # Copied, as the thread that starts leaders writes there, too.
-        living = [at for pid, at in list(self._leaders.items()) if pid != but]
-        return living + list(self.census.expected)
+        # Copied, as the thread that starts leaders writes there, too; and who is expected first: it is one of
+        # the leaders before it is no longer expected.
+        expected = list(self.census.expected)
+        return expected + [at for pid, at in list(self._leaders.items()) if pid != but]
 
     async def sweep_all(self) -> int:
         """Kill every descendant that is left; for the very end."""

@@ -14,7 +14,8 @@ import fcntl
 import os
 import signal
 import subprocess
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -56,8 +57,7 @@ class Pipes(Struct, frozen=True):
     stderr: int
 
     def close(self) -> None:
-        for descriptor in (self.stdin, self.stdout, self.stderr):
-            os.close(descriptor)
+        _close((self.stdin, self.stdout, self.stderr))
 
 
 def find_executable(command: Command) -> str:
@@ -83,6 +83,8 @@ def find_executable(command: Command) -> str:
 
 def _which(name: str, path: str) -> str | None:
     """What shutil does, without the archive formats that it imports first."""
+    if not path or "\0" in name + path:
+        return None
     candidates = (f"{directory or '.'}/{name}" for directory in path.split(os.pathsep))
     return next((each for each in candidates if os.access(each, os.X_OK) and not Path(each).is_dir()), None)
 
@@ -125,14 +127,13 @@ def spawn(
         on_failure.callback(_undo, pid)
         child = Child(pid, began, census or Census())
         on_failure.pop_all()
-    for descriptor in streams:
-        os.close(descriptor)
+    _close(streams)
     return child, Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
 
 
 def _started(argv: Sequence[str], command: Command, streams: tuple[int, int, int]) -> int:
     """The pid of a new process, which is ours to wait for."""
-    if posixspawn.available() and min(streams) > _STDERR:
+    if posixspawn.available():
         return posixspawn.start(argv, command.env, streams, command.cwd)
     stdin, stdout, stderr = streams
     process = subprocess.Popen(
@@ -155,10 +156,19 @@ def _undo(pid: int) -> None:
 
 
 def _pipe(on_failure: contextlib.ExitStack) -> tuple[int, int]:
-    ends = os.pipe()
-    for end in ends:
-        on_failure.callback(os.close, end)
-    return ends
+    """A pipe whose ends have numbers above the first three, also when we have no streams of our own."""
+    ends = list(os.pipe())
+    on_failure.callback(_close, ends)
+    for at, low in enumerate(ends):
+        if low <= _STDERR:
+            ends[at] = fcntl.fcntl(low, fcntl.F_DUPFD_CLOEXEC, _STDERR + 1)
+            os.close(low)
+    return ends[0], ends[1]
+
+
+def _close(descriptors: Iterable[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
 
 
 def _widen(descriptor: int) -> None:
@@ -176,6 +186,7 @@ class Child:
         self._status: End | None = None
         self._reaped = False
         self.pid = pid
+        self.since = time.time()
         self.began = began
         """A moment of `proctable.clock` before it was there: to ask for its own start waits for its exec."""
 
@@ -229,7 +240,8 @@ class Child:
             return
         self._reaped = True
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(self.pid, os.WNOHANG)
+            if os.waitpid(self.pid, os.WNOHANG)[0] == 0:
+                self._census.forsaken.add(self.pid)
         os.close(self._pidfd)
 
 

@@ -60,6 +60,11 @@ def everything() -> Iterator[Entry]:
             yield found
 
 
+def lists_children() -> bool:
+    """Whether this kernel tells whose children there are."""
+    return os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
+
+
 def children_of_ours() -> list[int]:
     """Our own direct children."""
     return children(os.getpid())

@@ -1,10 +1,11 @@
 """Starts children in a thread of its own, so that no start holds up the loop and whoever it serves.
 
 The thread lives as long as there may be children: the signal that has a child die with us is sent when the
-thread ends that started it. A start is never given up halfway, as the child may be there already.
+thread ends that started it. A start that has begun is never given up halfway, as the child may be there
+already; one that still waits for its turn is.
 
 A child can be begun before there is a loop, while the rest of the daemon is still being loaded. Its run takes
-it when it asks for the same command. One that no run wants is dropped.
+it when it asks for the same command.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import anyio
 
+from supervisor.errors import SupervisorError
 from supervisor.runtime import proctable
 from supervisor.runtime.census import Census
 from supervisor.runtime.orphans import TOKEN_NAME, Token
@@ -22,48 +24,69 @@ from supervisor.runtime.process import CannotStart, Child, Command, Pipes, spawn
 Born = tuple[Child, Pipes]
 
 
+class GivenUp(Exception):
+    """The child was not started, because nobody wanted it any more."""
+
+
 class Spawner:
-    """One start after the other, in the order of asking."""
+    """One start after the other, in the order of asking.
+
+    Raises:
+        SupervisorError: there can be no further thread.
+    """
 
     def __init__(self, find_prefix: Callable[[], Sequence[str]] = tuple) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+        try:
+            self._thread.submit(int)  # has the thread made now: a start must not fail for want of one
+        except RuntimeError as exc:
+            advice = "allow this user or unit more processes (ulimit -u, TasksMax)"
+            raise SupervisorError(f"cannot have a thread that starts servers: {exc}; {advice}") from exc
         self._find_prefix = find_prefix
         self._prefix: Sequence[str] | None = None
         """What goes before each command, once the first was to be started."""
         self._begun: dict[str, Future[Born]] = {}
         """Children that no run has taken yet, by their tokens."""
+        self._asked: dict[str, Future[Born]] = {}
+        """Those that a run waits for."""
 
     def begin(self, command: Command, census: Census) -> None:
         """Start a command that has a token, for the run that is going to have it."""
         self._begun[command.env[TOKEN_NAME]] = self._submit(command, census)
 
-    async def start(self, command: Command, census: Census) -> Born:
-        """Start the command, or take the child that was begun with its token; raises as `spawn`."""
-        begun = self._begun.pop(command.env.get(TOKEN_NAME, ""), None)
-        return await _outcome(begun or self._submit(command, census))
+    def has_begun(self, token: Token) -> bool:
+        """Whether there is a child that the run with this token has to take."""
+        return str(token) in self._begun
 
-    async def drop(self, token: Token, census: Census) -> None:
-        """End what was begun for a run that does not want it any more."""
-        if (begun := self._begun.pop(str(token), None)) is None:
-            return
-        with contextlib.suppress(CannotStart, OSError):
-            child, pipes = await _outcome(begun)
-            pipes.close()
-            child.signal(signal.SIGKILL)
-            with anyio.CancelScope(shield=True):
-                await child.emptied()
-            child.reap()
-            del census.leaders[child.pid]
+    async def start(self, command: Command, census: Census) -> Born:
+        """Start a command that has a token, or take the child that was begun with it; raises as `spawn`.
+
+        Raises:
+            GivenUp: `give_up` came first.
+        """
+        token = command.env[TOKEN_NAME]
+        begun = token in self._begun
+        self._asked[token] = asked = self._begun.pop(token) if begun else self._submit(command, census)
+        try:
+            return await _outcome(asked)
+        finally:
+            del self._asked[token]
+
+    def give_up(self, token: Token) -> None:
+        """Start nothing for the run with this token, if that has not begun."""
+        if (asked := self._asked.get(str(token))) is not None:
+            asked.cancel()
 
     def abandon(self) -> None:
         """Kill all that no run has taken, without waiting for its end; for our own."""
         while self._begun:
             _, begun = self._begun.popitem()
-            with contextlib.suppress(CannotStart, OSError):
-                child, pipes = begun.result()
-                pipes.close()
-                child.signal(signal.SIGKILL)
-                child.reap()
+            if not begun.cancel():
+                with contextlib.suppress(CannotStart, OSError):
+                    child, pipes = begun.result()
+                    pipes.close()
+                    child.signal(signal.SIGKILL)
+                    child.reap()
 
     def _submit(self, command: Command, census: Census) -> Future[Born]:
         return self._thread.submit(self._spawn, command, census)
@@ -87,5 +110,10 @@ async def _outcome(begun: Future[Born]) -> Born:
     import asyncio
 
     with anyio.CancelScope(shield=True):
-        return await asyncio.wrap_future(begun)
+        try:
+            return await asyncio.wrap_future(begun)
+        except asyncio.CancelledError:
+            if begun.cancelled():
+                raise GivenUp from None
+            raise
     raise AssertionError("unreachable")  # pragma: no cover - nobody cancels the scope

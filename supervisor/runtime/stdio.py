@@ -30,13 +30,16 @@ from supervisor.runtime.orphans import Orphans
 from supervisor.runtime.process import CannotStart, Child, Command, Pipes
 from supervisor.runtime.pulse import Pulse, pulse
 from supervisor.runtime.session import SessionFailed, WireLost
-from supervisor.runtime.spawner import Spawner
+from supervisor.runtime.spawner import GivenUp, Spawner
 from supervisor.runtime.starts import Starts, Turn
 
 logger = logging.getLogger(__name__)
 
 _LAST_RESORT = 5.0
 """Seconds to see a killed group gone before its run is called over anyway; only a stuck kernel needs them."""
+
+
+_NEVER_STARTED = End("stopped before it was started")
 
 
 class Host(Struct, frozen=True):
@@ -59,7 +62,7 @@ class Program(Struct, frozen=True):
     def fingerprint(self) -> str:
         """Names what is launched, without revealing it."""
         launched = "\0".join((*self.command.argv, self.command.cwd or ""))
-        return hashlib.sha256(launched.encode()).hexdigest()[:16]
+        return hashlib.sha256(launched.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 class StdioRun:
@@ -97,20 +100,33 @@ class StdioRun:
     async def live(self, report: Callable[[Event], None]) -> End:
         turn = await self._turn()
         if turn is None:
-            await self._host.spawner.drop(self._token, self._host.orphans.census)
-            return End("stopped before it was started")
-        report(Launched(self._number))
+            return _NEVER_STARTED
         try:
+            report(Launched(self._number))
             return await self._live_either_way(report, turn)
         except CannotStart as exc:
             return End(str(exc), hopeless=True)
         except OSError as exc:
             return End(f"cannot start: {exc.strerror or exc}")
+        except GivenUp:
+            return _NEVER_STARTED
         finally:
             turn.release()
+            if self._host.spawner.has_begun(self._token):  # whatever went wrong before it was taken
+                await self._end_unheard()
+
+    async def _end_unheard(self) -> None:
+        """End the child that was begun for us, and to which nobody has talked."""
+        with contextlib.suppress(CannotStart, OSError, GivenUp):
+            async with self._spawned() as (child, pipes):
+                pipes.close()
+                with anyio.CancelScope(shield=True):
+                    await self._clear_away(child)
 
     async def _turn(self) -> Turn | None:
         """Wait until this server may start; None when it is stopped before that."""
+        if self._host.spawner.has_begun(self._token):
+            return self._host.starts.turn_at_once()
         with anyio.CancelScope() as self._line:
             with self._doubt:
                 if self._doubtful:
@@ -165,6 +181,7 @@ class StdioRun:
     def _end_with(self, number: int) -> None:
         """Leave the line, or end the child; one that is just being started, as soon as it is there."""
         self._wish = number
+        self._host.spawner.give_up(self._token)
         if self._line is not None:
             self._line.cancel()
         if self._child is not None:
@@ -189,9 +206,10 @@ class StdioRun:
         async with self._spawned() as (child, pipes):
             try:
                 with Doorstep(pipes.stdin) as self._doorstep:
-                    async with self.talk.over(pipes):
-                        if self._wish is not None:  # it came while the child was being started
-                            self._end_with(self._wish)
+                    async with self.talk.over(pipes, since=child.since):
+                        if self._wish is not None:  # it came before there was an input to close
+                            self._leave_the_doorstep()
+                            self.talk.hang_up()
                         return await self._serve(child, report, turn, probe=probe)
             finally:
                 with anyio.CancelScope(shield=True):
@@ -203,6 +221,8 @@ class StdioRun:
         command, orphans = self._token.on(self._program.command), self._host.orphans
         self._child, pipes = await self._host.spawner.start(command, orphans.census)
         with orphans.leading(self._child.pid, since=self._child.began):
+            if self._wish is not None:  # it came while there was nobody to signal
+                self._child.signal(self._wish)
             try:
                 yield self._child, pipes
             finally:

@@ -115,6 +115,29 @@ def test_a_server_that_is_still_starting_is_no_obstacle(launcher: Launcher) -> N
     assert daemon.pids() == set()
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_the_daemon_is_still_being_loaded_ends_what_was_begun(
+    launcher: Launcher, number: signal.Signals
+) -> None:
+    launcher.configure({f"s{each}": fake() for each in range(5)})
+    daemon = launcher.spawn()
+    begun = until(daemon.pids)
+
+    daemon.signal(number)
+
+    assert daemon.wait() == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in begun)
+    assert daemon.said("info")[-1] == "stopped, nothing left"
+
+
+def test_no_server_is_deaf_to_signals_that_had_to_wait_for_the_daemon(launcher: Launcher) -> None:
+    daemon = launcher.start({"s": fake()})
+
+    status = Path(f"/proc/{daemon.client.server('s')['pid']}/status").read_text(encoding="utf-8")
+
+    assert "SigBlk:\t0000000000000000\n" in status
+
+
 def test_a_server_in_backoff_is_not_started_again(launcher: Launcher) -> None:
     restart = {"policy": "always", "delay": FOR_EVER, "maxDelay": FOR_EVER}
     daemon = launcher.start({"one": fake("--exit-at", "initialize", "--era", "legacy", restart=restart)})

@@ -21,7 +21,7 @@ from supervisor.runtime.orphans import TOKEN_NAME, Orphans
 from supervisor.runtime.process import Command
 from supervisor.runtime.spawner import Spawner
 from supervisor.runtime.stdio import Host
-from tests.runtime.support import ENVIRON, INSTANCE, PATIENCE, Stage, alive, bystander, fake, until
+from tests.runtime.support import ENVIRON, INSTANCE, PATIENCE, Stage, alive, bystander, fake, number_in, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -82,10 +82,13 @@ def test_what_starts_with_the_daemon_is_begun_and_nothing_else(ground: Any, orph
     assert begun(orphans, 2) == ["a", "b"]
 
 
-def test_nothing_is_begun_while_a_dead_daemon_has_left_something(ground: Any, orphans: Orphans) -> None:
+def test_nothing_is_begun_while_a_dead_daemon_has_left_something(
+    ground: Any, spawner: Spawner, orphans: Orphans
+) -> None:
     with bystander(["sleep", "60"], **{TOKEN_NAME: f"{INSTANCE}:1-1:1:s"}):
         assert not ground({"s": SLEEP}).clear
 
+    spawner.abandon()  # waits for what was begun
     assert orphans.census.leaders == {}
 
 
@@ -135,17 +138,37 @@ async def test_a_run_takes_the_process_that_was_begun_for_it(orphans: Orphans, s
     assert orphans.census.leaders == {}
 
 
-async def test_a_run_that_is_stopped_before_its_turn_ends_the_process_that_was_begun(
+async def test_a_run_that_is_stopped_before_it_has_its_process_ends_that(
     orphans: Orphans, spawner: Spawner
 ) -> None:
     host = host_that_began(orphans, spawner, Command(["sleep", "60"], ENVIRON))
+    await until(lambda: orphans.census.leaders)
     stage = Stage(host, ["sleep", "60"], Dialect(), {})
     stage.run.close()
 
     with anyio.fail_after(PATIENCE):
         await stage.live()
 
-    assert stage.end == End("stopped before it was started")
+    assert stage.end == End("killed by signal 15 (SIGTERM)", signal=15)
+    assert orphans.census.leaders == {}
+
+
+async def test_a_run_that_fails_before_it_has_its_process_ends_that_and_what_has_left_it(
+    orphans: Orphans, spawner: Spawner, tmp_path: Path
+) -> None:
+    escape = f"setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' & exec sleep 60"
+    host = host_that_began(orphans, spawner, Command(["sh", "-c", escape], ENVIRON))
+    stray = await until(lambda: number_in(tmp_path / "pid"))
+    stage = Stage(host, ["sh", "-c", escape], Dialect(), {})
+
+    def fail(_event: object) -> None:
+        raise RuntimeError("nobody thought of this")
+
+    with anyio.fail_after(PATIENCE), pytest.raises(RuntimeError):
+        await stage.run.live(fail)
+
+    assert not alive(stray)
+    orphans.reap()
     assert orphans.census.leaders == {}
 
 
@@ -159,11 +182,11 @@ async def test_a_process_that_could_not_be_begun_fails_its_run_as_ever(
 
     assert stage.end is not None
     assert stage.end.hopeless
-    await spawner.drop(orphans.token("server"), orphans.census)  # there is nothing to drop any more
 
 
 def test_what_no_run_has_taken_is_killed_in_the_end(orphans: Orphans, spawner: Spawner) -> None:
     host_that_began(orphans, spawner, Command(["sleep", "60"], ENVIRON))
+    begun(orphans, 1)
 
     spawner.abandon()
 

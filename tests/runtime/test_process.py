@@ -254,6 +254,25 @@ def test_a_daemon_without_streams_of_its_own_starts_children_that_have_them() ->
     assert in_a_subprocess(script) == "got it\nbad\n"
 
 
+THREADLESS = """
+import threading
+from supervisor.errors import SupervisorError
+from supervisor.runtime.spawner import Spawner
+
+threading.stack_size(2**46)  # more than any address space has
+try:
+    Spawner()
+except SupervisorError as exc:
+    print(exc)
+"""
+
+
+def test_without_a_thread_that_starts_servers_there_is_a_sentence() -> None:
+    said = in_a_subprocess(THREADLESS)
+
+    assert said.startswith("cannot have a thread that starts servers: can't start new thread; allow")
+
+
 # When we are killed.
 
 MORTAL_PARENT = """

@@ -11,11 +11,11 @@ from pathlib import Path
 import anyio
 import pytest
 
-from supervisor.core.phases import End
+from supervisor.core.phases import End, Launched
 from supervisor.runtime import posixspawn, proctable
 from supervisor.runtime.census import Census
 from supervisor.runtime.conversation import Dialect
-from supervisor.runtime.orphans import Orphans
+from supervisor.runtime.orphans import TOKEN_NAME, Orphans
 from supervisor.runtime.process import Command
 from supervisor.runtime.spawner import Spawner
 from supervisor.runtime.stdio import Host
@@ -81,13 +81,17 @@ def later(program: Program) -> Iterator[None]:
             program.release()
 
 
+def tokened(argv: list[str]) -> Command:
+    return Command(argv, {**ENVIRON, TOKEN_NAME: "token"})
+
+
 async def test_the_loop_turns_while_a_new_process_waits_to_execute_its_program(held: Program) -> None:
     begun: list[int] = []
     with later(held), anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tg:
 
             async def begin() -> None:
-                child, pipes = await Spawner().start(Command(held.argv, ENVIRON), Census())
+                child, pipes = await Spawner().start(tokened(held.argv), Census())
                 begun.append(child.pid)
                 pipes.close()
                 child.signal(signal.SIGKILL)
@@ -118,6 +122,40 @@ async def test_a_stop_that_comes_while_a_child_is_being_started_ends_it(
             held.release()
 
     assert stage.end == End(f"killed by signal {number} ({signal.Signals(number).name})", signal=number)
+
+
+async def test_a_stop_of_one_that_waits_for_its_turn_behind_another_starts_nothing(
+    host: Host, held: Program
+) -> None:
+    slow, waiting = Stage(host, held.argv, Dialect(), {}), Stage(host, ["sleep", "60"], Dialect(), {})
+    with later(held), anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tg:
+            tg.start_soon(slow.live)
+            await until(newborn)
+            async with anyio.create_task_group() as other:
+                other.start_soon(waiting.live)
+                await until(lambda: Launched(1) in waiting.events)
+                await anyio.wait_all_tasks_blocked()
+
+                waiting.run.close()
+
+            assert waiting.end == End("stopped before it was started")
+            slow.run.close()
+            held.release()
+
+
+async def test_a_child_that_the_kernel_still_held_is_reaped_when_it_is_gone(host: Host) -> None:
+    census = host.orphans.census
+    child, pipes = await host.spawner.start(tokened(["sleep", "60"]), census)
+    pipes.close()
+    del census.leaders[child.pid]
+
+    child.reap()
+
+    assert not census.nothing_is_left()
+    os.kill(child.pid, signal.SIGKILL)
+    await until(host.orphans.reap)
+    assert census.nothing_is_left()
 
 
 async def test_a_run_that_is_cancelled_while_its_child_is_being_started_leaves_nothing(
@@ -157,7 +195,7 @@ async def test_starts_that_the_system_refuses_are_told_to_whoever_asked(tmp_path
     program.chmod(0o755)
 
     with pytest.raises(FileNotFoundError, match="No such file or directory"):
-        await Spawner().start(Command([str(program)], ENVIRON), Census())
+        await Spawner().start(tokened([str(program)]), Census())
 
 
 async def test_an_older_c_library_will_do(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
