@@ -157,6 +157,16 @@ def test_a_bare_name_is_looked_up_on_the_path_of_the_child(tmp_path: Path) -> No
     assert output_of(Command(["greet", "you"], {"PATH": str(tmp_path)})) == b"hello you\n"
 
 
+def test_an_empty_path_leads_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "here"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(CannotStart, match="cannot find the command here on PATH"):
+        spawn(Command(["here"], {"PATH": ""}))
+
+
 def test_a_relative_path_starts_from_the_working_directory(tmp_path: Path) -> None:
     program = tmp_path / "where"
     program.write_text("#!/bin/sh\npwd\n")

@@ -1,6 +1,7 @@
 """Runs of real children: they come up in every era, and what they say arrives."""
 
 import json
+import os
 import shlex
 import signal
 from pathlib import Path
@@ -249,6 +250,12 @@ async def test_a_child_gets_its_environment_its_token_and_three_streams(host: Ho
     assert environment.pop(TOKEN_NAME).startswith(f"{INSTANCE}:")
     assert environment == {**ENVIRON, "MINE": "yes"}
     assert sorted(descriptors) == ["0", "1", "2"]
+
+
+async def test_an_argument_that_is_no_text_is_started_as_it_is(host: Host) -> None:
+    odd = os.fsdecode(b"caf\xe9")
+    async with staged(host, ["/bin/sh", "-c", 'exec "$@"', odd, *fake()]) as stage:
+        await stage.opened()
 
 
 async def test_a_prefix_does_not_change_who_the_child_is(host: Host) -> None:
