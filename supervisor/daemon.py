@@ -105,11 +105,12 @@ def _ground(place: Place, loaded: Loaded) -> Generator[Ground]:
     adopts = become_subreaper()
     if not adopts:
         logger.warning("cannot become the subreaper: what leaves its process group may be missed")
-    spawner = Spawner(death_signal_prefix)
+    spawner, orphans = Spawner(death_signal_prefix), Orphans(instance_of(place.path), adopts=adopts)
     try:
-        yield prepared(loaded, os.environ, Orphans(instance_of(place.path), adopts=adopts), spawner)
+        yield prepared(loaded, os.environ, orphans, spawner)
     finally:
         spawner.abandon()
+        orphans.kill_all()
 
 
 class _Home:

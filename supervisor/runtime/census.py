@@ -62,7 +62,7 @@ class Census:
         """Our children that we did not start, the dead ones included."""
         # One that another thread is just starting is no leader yet, and no stray.
         mine = proctable.children_of_the_main_thread()
-        return [pid for pid in (*mine, *self.forsaken) if pid not in self.leaders]
+        return [pid for pid in mine if pid not in self.leaders]
 
     def nothing_is_left(self) -> bool:
         """Whether it is certain that no dead child has left anything behind."""

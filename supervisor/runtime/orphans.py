@@ -94,7 +94,7 @@ class Orphans:
         Neither it nor what it starts has started before `since`, a moment of `proctable.clock`.
         """
         self._leaders[pid] = since
-        self._first = since if self._first is None else self._first
+        self._first = since if self._first is None else min(self._first, since)
         try:
             yield
         finally:
@@ -134,16 +134,16 @@ class Orphans:
 
     def reap(self) -> int:
         """Take the exit status of adopted children that have died; returns how many had."""
-        died = 0
-        for pid in self.census.strays():
+        died, forsaken = 0, self.census.forsaken
+        for pid in (*self.census.strays(), *forsaken):
             try:
                 gone = os.waitpid(pid, os.WNOHANG)[0] == pid
             except ChildProcessError:
-                self.census.forsaken.discard(pid)
-            else:
-                died += gone
-                if gone:
-                    self.census.forsaken.discard(pid)
+                forsaken.discard(pid)
+                continue
+            died += gone
+            if gone:
+                forsaken.discard(pid)
         self._reaped += died
         return died
 
@@ -180,6 +180,7 @@ class Orphans:
         return (
             process.parent == os.getpid()
             and process.pid not in self._leaders
+            and process.pid not in self.census.forsaken
             and process.session != self._session
             and self._first is not None
             and process.started >= self._first
@@ -200,6 +201,11 @@ class Orphans:
             return (await self.census.taken()).below(os.getpid()), True
 
         return await self._kill(left, lambda _stray: True)
+
+    def kill_all(self) -> None:
+        """Kill every descendant that is there now, without a loop; for a start that failed."""
+        for process in proctable.descendants(os.getpid()):
+            self._end(process)
 
     async def _kill(
         self, left: Callable[[], Awaitable[tuple[list[Entry], bool]]], ours: Callable[[Entry], bool]

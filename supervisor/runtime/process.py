@@ -131,10 +131,29 @@ def spawn(
     return child, Pipes(stdin=stdin[1], stdout=stdout[0], stderr=stderr[0])
 
 
+def _check(command: Command) -> None:
+    """Refuse what no program can be given."""
+    texts = (*command.argv, *command.env, *command.env.values(), command.cwd or "")
+    if any("\0" in text for text in texts):
+        raise CannotStart(
+            "cannot start it: an argument, a variable or cwd holds a NUL character; take it out"
+        )
+    try:
+        for text in texts:
+            os.fsencode(text)
+    except UnicodeEncodeError as exc:
+        encoding = f"{exc.encoding} (LANG, LC_ALL)"
+        raise CannotStart(
+            f"cannot start it: an argument, a variable or cwd has no form in {encoding}; use UTF-8"
+        ) from exc
+
+
 def _started(argv: Sequence[str], command: Command, streams: tuple[int, int, int]) -> int:
     """The pid of a new process, which is ours to wait for."""
     if posixspawn.available():
         return posixspawn.start(argv, command.env, streams, command.cwd)
+    # Our thread may have been made while signals had to wait, and a child would inherit that.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     stdin, stdout, stderr = streams
     process = subprocess.Popen(
         argv,

@@ -1,17 +1,18 @@
-"""Starts children in a thread of its own, so that no start holds up the loop and whoever it serves.
+"""Starts children in threads of their own, so that no start holds up the loop and whoever it serves.
 
-The thread lives as long as there may be children: the signal that has a child die with us is sent when the
+The threads live as long as there may be children: the signal that has a child die with us is sent when the
 thread ends that started it. A start that has begun is never given up halfway, as the child may be there
-already; one that still waits for its turn is.
+already; one that still waits for its turn is. A start can hang, as on a file system that does not answer, and
+holds one thread up then.
 
 A child can be begun before there is a loop, while the rest of the daemon is still being loaded. Its run takes
 it when it asks for the same command.
 """
 
-import contextlib
 import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from threading import Barrier
 
 import anyio
 
@@ -19,9 +20,12 @@ from supervisor.errors import SupervisorError
 from supervisor.runtime import proctable
 from supervisor.runtime.census import Census
 from supervisor.runtime.orphans import TOKEN_NAME, Token
-from supervisor.runtime.process import CannotStart, Child, Command, Pipes, spawn
+from supervisor.runtime.process import Child, Command, Pipes, spawn
 
 Born = tuple[Child, Pipes]
+
+_THREADS = 4
+"""More than starts that hang at once; and few, as each has to have its turn with us."""
 
 
 class GivenUp(Exception):
@@ -29,21 +33,24 @@ class GivenUp(Exception):
 
 
 class Spawner:
-    """One start after the other, in the order of asking.
+    """Starts a few at a time, in the order of asking.
 
     Raises:
         SupervisorError: there can be no further thread.
     """
 
     def __init__(self, find_prefix: Callable[[], Sequence[str]] = tuple) -> None:
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spawner")
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="spawner")
+        all_there = Barrier(_THREADS)
         try:
-            self._thread.submit(int)  # has the thread made now: a start must not fail for want of one
+            for _ in range(_THREADS):  # made now: a start must not fail for want of one
+                self._threads.submit(all_there.wait)
         except RuntimeError as exc:
+            all_there.abort()
             advice = "allow this user or unit more processes (ulimit -u, TasksMax)"
-            raise SupervisorError(f"cannot have a thread that starts servers: {exc}; {advice}") from exc
+            raise SupervisorError(f"cannot have threads that start servers: {exc}; {advice}") from exc
         self._find_prefix = find_prefix
-        self._prefix: Sequence[str] | None = None
+        self._prefix: Future[Sequence[str]] | None = None
         """What goes before each command, once the first was to be started."""
         self._begun: dict[str, Future[Born]] = {}
         """Children that no run has taken yet, by their tokens."""
@@ -74,35 +81,37 @@ class Spawner:
 
     def give_up(self, token: Token) -> None:
         """Start nothing for the run with this token, if that has not begun."""
-        if (asked := self._asked.get(str(token))) is not None:
-            asked.cancel()
+        for starts in (self._asked, self._begun):
+            if (start := starts.get(str(token))) is not None:
+                start.cancel()
 
     def abandon(self) -> None:
         """Kill all that no run has taken, without waiting for its end; for our own."""
         while self._begun:
             _, begun = self._begun.popitem()
-            if not begun.cancel():
-                with contextlib.suppress(CannotStart, OSError):
-                    child, pipes = begun.result()
-                    pipes.close()
-                    child.signal(signal.SIGKILL)
-                    child.reap()
+            if not begun.cancel() and begun.exception() is None:
+                child, pipes = begun.result()
+                pipes.close()
+                child.signal(signal.SIGKILL)
+                child.reap()
 
     def _submit(self, command: Command, census: Census) -> Future[Born]:
-        return self._thread.submit(self._spawn, command, census)
-
-    def _spawn(self, command: Command, census: Census) -> Born:
         if self._prefix is None:
-            self._prefix = self._find_prefix()
-        # What starts meanwhile may be the new leader, or its own.
-        since = proctable.clock()
-        census.expected.append(since)
-        try:
-            child, pipes = spawn(command, prefix=self._prefix, census=census)
-            census.leaders[child.pid] = child.began
-        finally:
-            census.expected.remove(since)
-        return child, pipes
+            self._prefix = self._threads.submit(self._find_prefix)
+        return self._threads.submit(_spawn, command, self._prefix, census)
+
+
+def _spawn(command: Command, prefix: Future[Sequence[str]], census: Census) -> Born:
+    found = prefix.result()
+    # What starts meanwhile may be the new leader, or its own.
+    since = proctable.clock()
+    census.expected.append(since)
+    try:
+        child, pipes = spawn(command, prefix=found, census=census)
+        census.leaders[child.pid] = child.began
+    finally:
+        census.expected.remove(since)
+    return child, pipes
 
 
 async def _outcome(begun: Future[Born]) -> Born:

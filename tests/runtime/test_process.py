@@ -277,10 +277,10 @@ except SupervisorError as exc:
 """
 
 
-def test_without_a_thread_that_starts_servers_there_is_a_sentence() -> None:
+def test_without_threads_that_start_servers_there_is_a_sentence() -> None:
     said = in_a_subprocess(THREADLESS)
 
-    assert said.startswith("cannot have a thread that starts servers: can't start new thread; allow")
+    assert said.startswith("cannot have threads that start servers: can't start new thread; allow")
 
 
 # When we are killed.

@@ -15,6 +15,7 @@ from supervisor.core.phases import End, Launched
 from supervisor.runtime import posixspawn, proctable
 from supervisor.runtime.census import Census
 from supervisor.runtime.conversation import Dialect
+from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import TOKEN_NAME, Orphans
 from supervisor.runtime.process import Command
 from supervisor.runtime.spawner import Spawner
@@ -26,6 +27,7 @@ from tests.runtime.support import (
     Stage,
     alive,
     bystander,
+    fake,
     staged,
     until,
 )
@@ -65,10 +67,15 @@ def held(tmp_path: Path) -> Iterator[Program]:
         signal.signal(signal.SIGIO, before)
 
 
+def newborns() -> list[int]:
+    """The children that were started by other threads than ours."""
+    adopted = proctable.children_of_the_main_thread()
+    return [pid for pid in proctable.children_of_ours() if pid not in adopted]
+
+
 def newborn() -> int:
     """A child that is being started and waits to execute its program; 0 when there is none."""
-    adopted = proctable.children_of_the_main_thread()
-    return next((pid for pid in proctable.children_of_ours() if pid not in adopted), 0)
+    return next(iter(newborns()), 0)
 
 
 @contextlib.contextmanager
@@ -124,14 +131,29 @@ async def test_a_stop_that_comes_while_a_child_is_being_started_ends_it(
     assert stage.end == End(f"killed by signal {number} ({signal.Signals(number).name})", signal=number)
 
 
-async def test_a_stop_of_one_that_waits_for_its_turn_behind_another_starts_nothing(
-    host: Host, held: Program
-) -> None:
-    slow, waiting = Stage(host, held.argv, Dialect(), {}), Stage(host, ["sleep", "60"], Dialect(), {})
+async def test_one_start_that_hangs_holds_up_no_other(host: Host, held: Program) -> None:
+    slow, other = Stage(host, held.argv, Dialect(), {}), Stage(host, fake(), Dialect(), {})
     with later(held), anyio.fail_after(PATIENCE):
         async with anyio.create_task_group() as tg:
             tg.start_soon(slow.live)
             await until(newborn)
+            tg.start_soon(other.live)
+
+            await other.opened()
+
+            other.run.close()
+            slow.run.close()
+            held.release()
+
+
+async def test_a_stop_of_one_that_waits_for_its_turn_starts_nothing(host: Host, held: Program) -> None:
+    slow = [Stage(host, held.argv, Dialect(), {}) for _ in range(4)]
+    waiting = Stage(host, ["sleep", "60"], Dialect(), {})
+    with later(held), anyio.fail_after(PATIENCE):
+        async with anyio.create_task_group() as tg:
+            for each in slow:
+                tg.start_soon(each.live)
+            await until(lambda: len(newborns()) == len(slow))
             async with anyio.create_task_group() as other:
                 other.start_soon(waiting.live)
                 await until(lambda: Launched(1) in waiting.events)
@@ -140,7 +162,8 @@ async def test_a_stop_of_one_that_waits_for_its_turn_behind_another_starts_nothi
                 waiting.run.close()
 
             assert waiting.end == End("stopped before it was started")
-            slow.run.close()
+            for each in slow:
+                each.run.close()
             held.release()
 
 
@@ -152,10 +175,10 @@ async def test_a_child_that_the_kernel_still_held_is_reaped_when_it_is_gone(host
 
     child.reap()
 
-    assert not census.nothing_is_left()
+    assert census.forsaken == {child.pid}
     os.kill(child.pid, signal.SIGKILL)
     await until(host.orphans.reap)
-    assert census.nothing_is_left()
+    assert census.forsaken == set()
 
 
 async def test_a_run_that_is_cancelled_while_its_child_is_being_started_leaves_nothing(
@@ -198,8 +221,11 @@ async def test_starts_that_the_system_refuses_are_told_to_whoever_asked(tmp_path
         await Spawner().start(tokened([str(program)]), Census())
 
 
-async def test_an_older_c_library_will_do(monkeypatch: pytest.MonkeyPatch, host: Host) -> None:
+async def test_an_older_c_library_will_do(monkeypatch: pytest.MonkeyPatch, orphans: Orphans) -> None:
     monkeypatch.setattr(posixspawn, "_library", object())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # as while the daemon is loaded
+    host = Host(orphans, Memory(None))
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     async with staged(host, ["/bin/sh", "-c", "pwd; exec cat"]) as stage:
         await until(lambda: stage.run.pid)
 
