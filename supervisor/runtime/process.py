@@ -111,10 +111,7 @@ def spawn(
         CannotStart: trying again will not help; see `find_executable`.
         OSError: the system refuses (too many files, too many processes); trying again may help.
     """
-    if any("\0" in text for text in (*command.argv, *command.env.values(), command.cwd or "")):
-        raise CannotStart(
-            "cannot start it: an argument, a variable or cwd holds a NUL character; take it out"
-        )
+    _check(command)
     executable = find_executable(command)
     if command.cwd is not None and not Path(command.cwd).is_dir():
         raise CannotStart(f"cannot start in {command.cwd}: no such directory")

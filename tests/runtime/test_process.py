@@ -187,6 +187,7 @@ def test_a_relative_path_starts_from_the_working_directory(tmp_path: Path) -> No
         (["sh"], "/does/not/exist", r"cannot start in /does/not/exist: no such directory"),
         (["sh"], "{tmp}/program", r"cannot start in .*/program: no such directory"),
         (["sh", "a\0b"], None, r"an argument, a variable or cwd holds a NUL character; take it out"),
+        (["sh", "\ud800"], None, r"an argument, a variable or cwd has no form in utf-8 .*; use UTF-8"),
     ],
 )
 def test_a_command_that_cannot_be_started_says_why(
