@@ -35,9 +35,13 @@ def test_every_contract_between_the_rooms_is_kept() -> None:
     [
         ("supervisor.cli", {"pydantic", "anyio", "asyncio", "mcp", "msgspec"}),
         ("supervisor.surfaces.client", {"pydantic", "anyio", "asyncio", "mcp", "msgspec"}),
-        ("supervisor.daemon", {"mcp", "mcp_types", "httpx2", "psutil", "prometheus_client"}),
         (
             "supervisor.daemon",
+            {"asyncio", "uvloop", "supervisor.runtime.fleet", "supervisor.surfaces.control"},
+        ),
+        ("supervisor.life", {"mcp", "mcp_types", "httpx2", "psutil", "prometheus_client"}),
+        (
+            "supervisor.life",
             {"supervisor.core.diagnosis", "supervisor.runtime.http", "supervisor.surfaces.describe"},
         ),
         ("supervisor.demo.server", {"pydantic", "anyio", "asyncio", "mcp", "msgspec"}),

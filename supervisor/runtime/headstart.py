@@ -26,13 +26,13 @@ class Ground(Struct, frozen=True):
     orphans: Orphans
     spawner: Spawner
     clear: bool
-    """Whether a dead daemon is sure to have left nothing."""
+    """Whether nothing was seen that a dead daemon has left."""
 
 
 def prepared(loaded: Loaded, environ: Mapping[str, str], orphans: Orphans, spawner: Spawner) -> Ground:
     """Begin what is going to be started, if nothing is in the way."""
     clear = not orphans.leftovers()
-    # Signals are held back here, and only that way of starting does not hand this down.
+    # Signals are held back here, and the other way of starting lets them through to its thread, ending us.
     if clear and posixspawn.available() and _may_listen(loaded.settings.http):
         for name, launch in islice(_eager(loaded), MOST):
             spawner.begin(orphans.promise(name).on(command_of(launch, environ)), orphans.census)

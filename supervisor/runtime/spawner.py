@@ -25,7 +25,7 @@ from supervisor.runtime.process import Child, Command, Pipes, spawn
 Born = tuple[Child, Pipes]
 
 _THREADS = 4
-"""More than starts that hang at once; and few, as each has to have its turn with us."""
+"""Several, so that one start that hangs holds up no other; few, as they take turns with the loop."""
 
 
 class GivenUp(Exception):
