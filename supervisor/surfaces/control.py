@@ -92,6 +92,7 @@ class Client(asyncio.Protocol):
         self._depth, self._most_calls = control.limits.depth, control.limits.calls_per_client
         self._plain_bytes = min(control.limits.request_bytes, _PLAIN_BYTES)
         self._transport: asyncio.Transport | None = None
+        self._outlet: Outlet | None = None
         self.write: Callable[[bytes], bool] = _nowhere
         self._write_now: Callable[[bytes], bool] = _nowhere
         self._most_unread = _FAR_TOO_MUCH * control.limits.unread_bytes
@@ -109,7 +110,8 @@ class Client(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)
         connection = transport.get_extra_info("socket")
-        self.write = self._write_now = Outlet(self._transport, connection.fileno()).write
+        self._outlet = Outlet(self._transport, connection.fileno())
+        self.write = self._write_now = self._outlet.write
         pid, uid = peer(connection)
         if not self._control.admits(uid):
             logger.warning("refusing a connection of user %d (process %d)", uid, pid)
@@ -188,6 +190,7 @@ class Client(asyncio.Protocol):
     def send_parts(self, *parts: bytes | memoryview) -> None:
         """Write one large message as it lies in memory."""
         if self._transport is not None and not self._is_flooded():
+            self._flush()
             self._transport.writelines((*parts, b"\n"))
 
     def tell(self, message: bytes) -> None:
@@ -208,6 +211,7 @@ class Client(asyncio.Protocol):
     def hang_up(self) -> None:
         """Close when everything written so far is read."""
         if self._transport is not None:
+            self._flush()
             self._transport.close()
 
     def drop(self) -> None:
@@ -237,6 +241,11 @@ class Client(asyncio.Protocol):
             self._transport.resume_reading()
         if self._last_word is not None:
             self._part(self._last_word)
+
+    def _flush(self) -> None:
+        """Write what waits for others to be written with it."""
+        if self._outlet is not None:
+            self._outlet.flush()
 
     def _write_late(self, message: bytes) -> bool:
         """Write to a client that has left too much unread."""

@@ -243,3 +243,21 @@ def test_a_client_that_has_said_all_still_gets_its_answers(client: Client) -> No
 
     assert {answer["id"] for answer in answers} == {1, 2}
     assert client.line() == b""
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 2_000_000, 1)])
+def test_a_client_that_has_said_all_gets_answers_that_came_together(
+    client: Client, daemon: Daemon, sizes: tuple[int, ...]
+) -> None:
+    count = len(sizes) + 1
+    for size in sizes:
+        client.ask("tools/call", name="one_together", arguments={"count": count, "bytes": size})
+    client.socket.shutdown(socket.SHUT_WR)
+    for _ in range(2):  # turns of the loop in which it hears of that
+        daemon.client.result("supervisor/ping")
+    daemon.client.result("tools/call", name="one_together", arguments={"count": count})
+
+    answers = [client.receive() for _ in sizes]
+
+    assert [len(answer["result"]["content"][0]["text"]) for answer in answers] == list(sizes)
+    assert client.line() == b""

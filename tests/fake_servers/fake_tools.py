@@ -14,6 +14,7 @@ from fake_wire import cut, discard, dump, members, write, write_lines
 META = "io.modelcontextprotocol/"
 BAD_DEFINITION = b'{"name":7,"inputSchema":"none"}'
 NOISE = b"this is not JSON\n"
+_TOGETHER = []
 
 
 def echo(server, request, arguments):
@@ -38,6 +39,19 @@ def hold(server, request, arguments):
         server.text(request, "held")
     else:
         server.later(0.005, request, lambda: hold(server, request, arguments))
+
+
+def together(server, request, arguments):
+    """Answers once `count` such calls have come, all in one write; `bytes` of text for each that says so."""
+    _TOGETHER.append((request, "x" * arguments.get("bytes", 1)))
+    if len(_TOGETHER) == arguments["count"]:
+        send, lines = server.send, []
+        server.send = lines.append
+        for each, text in _TOGETHER:
+            server.text(each, text)
+        server.send = send
+        _TOGETHER.clear()
+        send(b"\n".join(lines))
 
 
 def burn(server, request, arguments):
@@ -191,7 +205,7 @@ def close_stdout(server, request, arguments):
 
 ALL = (
     *(echo, raw, sleep, progress, crash, exit_later, big, counter, error, rpc_error, environ, pid, cwd, fds),
-    *(change_tools, end_listen, ask, noise, notify, stderr, deaf, close_stdout, burn, hold),
+    *(change_tools, end_listen, ask, noise, notify, stderr, deaf, close_stdout, burn, hold, together),
 )
 TOOLS = {tool.__name__: tool for tool in ALL}
 READ_ONLY = {"readOnlyHint": True}

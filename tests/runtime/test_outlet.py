@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import anyio
 import anyio.lowlevel
@@ -20,8 +20,8 @@ MORE_THAN_A_PIPE_HOLDS = 1_000_000
 
 @asynccontextmanager
 async def an_outlet(limit: int = sys.maxsize) -> AsyncIterator[tuple[Outlet, asyncio.WriteTransport, int]]:
-    """An outlet into a pipe, its transport, and the descriptor where it is read."""
-    reads, writes = os.pipe()
+    """An outlet into a pipe, its transport, and the descriptor where it is read, a write at a time."""
+    reads, writes = os.pipe2(os.O_DIRECT)
     loop = asyncio.get_running_loop()
     transport, _ = await loop.connect_write_pipe(asyncio.Protocol, os.fdopen(writes, "wb", 0))
     os.set_blocking(reads, False)
@@ -61,6 +61,76 @@ async def test_gathered_messages_arrive_in_order() -> None:
         outlet.write(b"four\n")
 
         assert await received(reads, 19) == b"one\ntwo\nthree\nfour\n"
+
+
+async def test_gathered_messages_are_one_write() -> None:
+    async with an_outlet() as (outlet, _, reads):
+        with gathered():
+            outlet.write(b"one\n")
+            with gathered():
+                outlet.write(b"two\n")
+            outlet.write(b"three\n")
+
+        assert os.read(reads, 100) == b"one\ntwo\nthree\n"
+
+
+async def test_gathered_messages_are_written_although_something_went_wrong() -> None:
+    async with an_outlet() as (outlet, _, reads):
+        with suppress(ZeroDivisionError), gathered():
+            outlet.write(b"one\n")
+            raise ZeroDivisionError
+
+        assert os.read(reads, 100) == b"one\n"
+
+
+async def test_a_reader_may_begin_before_many_messages_are_gathered() -> None:
+    async with an_outlet() as (outlet, _, reads):
+        with gathered():
+            for number in range(20):
+                outlet.write(b"%d," % number)
+
+            assert os.read(reads, 100) == b"0,1,2,3,4,5,6,7,"
+            assert os.read(reads, 100) == b"8,9,10,11,12,13,14,15,"
+        assert os.read(reads, 100) == b"16,17,18,19,"
+
+
+async def test_much_for_one_reader_is_not_gathered() -> None:
+    async with an_outlet() as (outlet, _, reads):
+        with gathered():
+            outlet.write(bytes(MORE_THAN_A_PIPE_HOLDS))
+
+            assert os.read(reads, 1)
+
+
+async def test_what_is_gathered_counts_for_the_limit() -> None:
+    async with an_outlet(limit=5) as (outlet, _, reads):
+        with gathered():
+            assert outlet.write(b"123456")
+            assert not outlet.write(b"7")
+
+        assert os.read(reads, 100) == b"123456"
+
+
+async def test_what_is_gathered_for_a_reader_that_does_not_read_waits_its_turn() -> None:
+    async with an_outlet() as (outlet, transport, reads):
+        outlet.write(bytes(MORE_THAN_A_PIPE_HOLDS))
+        with gathered():
+            outlet.write(b"one")
+            outlet.write(b"two")
+        outlet.write(b"three")
+
+        assert (await received(reads, MORE_THAN_A_PIPE_HOLDS + 11)).lstrip(b"\0") == b"onetwothree"
+        assert not transport.is_closing()
+
+
+async def test_what_is_gathered_when_the_stream_is_closed_goes_nowhere() -> None:
+    async with an_outlet() as (outlet, transport, reads):
+        with gathered():
+            outlet.write(b"one")
+            transport.abort()
+
+        with pytest.raises(BlockingIOError):
+            os.read(reads, 100)
 
 
 async def test_what_a_reader_does_not_take_at_once_follows_in_order() -> None:
