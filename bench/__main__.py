@@ -21,7 +21,7 @@ from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
 from bench.targets import verdicts
 
-CONTENDERS = ("floor", "bare", "sdk", "plain", "thin", "client")
+CONTENDERS = ("floor", "bare", "relay", "sdk", "plain", "thin", "client")
 EVERYBODY = (*CONTENDERS, *PEERS)
 SUITES: Mapping[str, Suite] = {
     "sequential": call_suites.sequential,
@@ -39,6 +39,7 @@ EPILOG = """\
 contenders:
   floor    an asyncio program that holds the servers' pipes itself, with subprocesses and streams
   bare     the same with callbacks, the least that can be done; only calls and listings
+  relay    a blocking relay of bytes, the least that a gateway can be; only one call at a time
   sdk      the mcp SDK's Client over stdio
   plain    the daemon through its socket, by a blocking socket without an event loop: what a script does
   thin     the same, by an asyncio client with callbacks, as thin as bare

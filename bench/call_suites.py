@@ -6,8 +6,8 @@ from functools import partial
 
 from bench.calm import Taken, calmest
 from bench.chance import between
-from bench.field import COMPARED, Entrant, Ground, fleet_of
-from bench.figures import FLOOR, NANO, Compared, Figure, percentile
+from bench.field import Entrant, Ground, compared, fleet_of
+from bench.figures import FLOOR, NANO, RELAY, Compared, Figure, percentile
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.plan import Plan, Rounds, Spent
 from bench.processes import on_one_processor
@@ -36,10 +36,11 @@ def sequential(ground: Ground, plan: Plan) -> list[Figure]:
 def calls(ground: Ground, plan: Plan) -> list[Figure]:
     """One call at a time, many at a time, over many servers, and large results; on all processors."""
     with ground.field(fleet_of(8)) as entrants:
+        many = [entrant for entrant in entrants if entrant.name != RELAY]
         return [
             *_one_at_a_time(entrants, plan, "sequential on all processors"),
-            *_in_flight(entrants, plan, servers=1, in_flight=32),
-            *_in_flight(entrants, plan, servers=8, in_flight=64),
+            *_in_flight(many, plan, servers=1, in_flight=32),
+            *_in_flight(many, plan, servers=8, in_flight=64),
             _big_results(entrants, plan),
         ]
 
@@ -95,8 +96,9 @@ def pooled(blocks: Sequence[Block], share: float) -> dict[str, float]:
 
 
 def ratios_between(blocks: Sequence[Block], share: float) -> dict[Compared, tuple[float, float]]:
-    """How far chance may have moved the ratio of our clients' percentile to the floor's and to the SDK's."""
-    common = {pair: [block for block in blocks if block.keys() >= set(pair)] for pair in COMPARED}
+    """How far chance may have moved the ratios of percentiles that are judged."""
+    pairs = compared({name for block in blocks for name in block})
+    common = {pair: [block for block in blocks if block.keys() >= set(pair)] for pair in pairs}
     return {
         pair: between(both, partial(_ratio, pair=pair, share=share)) for pair, both in common.items() if both
     }
@@ -116,7 +118,7 @@ def _in_flight(entrants: Sequence[Entrant], plan: Plan, *, servers: int, in_flig
     where = f"{in_flight} in flight, {servers} server{'s' if servers > 1 else ''}"
     for entrant in plan.turns(entrants):
         with entrant.excused(where):
-            plan.warm(entrant)
+            plan.warm(entrant, _BETWEEN_BLOCKS)
             flood = partial(_rate, entrant, spent, servers=servers, in_flight=in_flight, times=plan.flood)
             rates.add(entrant.name, plan.calm.take(flood))
     yield Figure(where, "calls/s", rates.medians, rates.between)
@@ -149,7 +151,7 @@ def listing(ground: Ground, plan: Plan) -> list[Figure]:
     """All tools of a server that has 500, in full and when nothing is new."""
     whole, news = Rounds(), Rounds()
     ground.peers_lack("list again with since", "none lists only what is new")
-    with ground.field(fleet_of(1, tools=MANY_TOOLS), but="client") as entrants:
+    with ground.field(fleet_of(1, tools=MANY_TOOLS), but=("client", RELAY)) as entrants:
         for entrant in plan.turns(entrants):
             with entrant.excused(f"listing of {MANY_TOOLS} tools"):
                 listings = partial(_p50, entrant, "listings", times=plan.listings)

@@ -3,7 +3,7 @@
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,16 +11,22 @@ from subprocess import TimeoutExpired
 from typing import Any
 
 from bench.contender import Fleet
-from bench.figures import FLOOR, SDK
-from bench.gateway import Daemon, Gateway, Peer, free_port
+from bench.figures import FLOOR, RELAY, SDK, Compared
+from bench.gateway import Daemon, Gateway, Peer, RelayServer, free_port
 from bench.peers import PEERS
 from bench.processes import Stuck
 from bench.telling import Worker
 
 BEFORE_DAEMON = ("plain", "thin", "client")
 """Clients of our daemon, the thinnest first: it stands for the daemon where one is enough."""
-COMPARED = [(name, other) for name in BEFORE_DAEMON for other in (FLOOR, SDK)]
-"""Whose ratios are judged together with how far chance may have moved them."""
+_JUDGED_BY = (FLOOR, RELAY, SDK, *PEERS)
+
+
+def compared(names: Iterable[str]) -> list[Compared]:
+    """Whose ratios are judged, together with how far chance may have moved them: the thinnest client's."""
+    present = set(names)
+    ours = next((name for name in BEFORE_DAEMON if name in present), None)
+    return [] if ours is None else [(ours, other) for other in _JUDGED_BY if other in present]
 
 
 def fleet_of(servers: int, *, tools: int = 4, stubborn: bool = False, stop_grace: float = 5.0) -> Fleet:
@@ -95,12 +101,12 @@ class Ground:
             self.notes.append(f"{figure}: not for peers: {reason}")
 
     @contextmanager
-    def field(self, fleet: Fleet, *, but: str = "") -> Iterator[list[Entrant]]:
-        """Every contender, `but` one, each with a fleet of its own."""
+    def field(self, fleet: Fleet, *, but: Sequence[str] = ()) -> Iterator[list[Entrant]]:
+        """Every contender, `but` these, each with a fleet of its own."""
         entrants: list[Entrant] = []
         with ExitStack() as stack:
             for name in self.contenders:
-                if name != but:
+                if name not in but:
                     with self.excused(name, "start"):
                         entrants.append(stack.enter_context(self.enter(name, fleet)))
             yield entrants
@@ -109,7 +115,7 @@ class Ground:
     def enter(self, name: str, fleet: Fleet) -> Iterator[Entrant]:
         """One contender with all its servers up and listed; everything is ended on the way out."""
         with ExitStack() as stack:
-            if name in BEFORE_DAEMON or name in PEERS:
+            if name in (RELAY, *BEFORE_DAEMON, *PEERS):
                 worker, gateway, began = self._before_a_gateway(stack, name, fleet)
             else:
                 began = time.monotonic()
@@ -128,4 +134,6 @@ class Ground:
         began = time.monotonic()
         if name in PEERS:
             return worker, stack.enter_context(Peer(name, fleet, directory)), began
+        if name == RELAY:
+            return worker, stack.enter_context(RelayServer(fleet, directory)), began
         return worker, stack.enter_context(Daemon(self.program, fleet, directory)), began

@@ -8,6 +8,7 @@ from typing import Literal, assert_never
 Unit = Literal["seconds", "bytes", "calls/s", "count", "times"]
 FLOOR = "floor"
 SDK = "sdk"
+RELAY = "relay"
 Compared = tuple[str, str]
 """A contender and another one, whose value its own is divided by; nobody's when it is a ratio already."""
 NANO = 1e-9

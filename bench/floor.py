@@ -17,7 +17,7 @@ import msgspec
 from bench.channel import LOST, Answer, read_answer, request_tail
 from bench.contender import INITIALIZE, Fleet
 from bench.line import good
-from bench.load import ECHO, ECHO_ARGUMENTS, LONGEST, CallFailed, in_turn_awaited
+from bench.load import ECHO, ECHO_ARGUMENTS, FLOOD, CallFailed, in_turn_awaited
 
 _LONGEST_LINE = 16 * 1024 * 1024
 _LIST = request_tail("tools/list", {})
@@ -108,7 +108,7 @@ class Floor:
     async def at_once(self, servers: int, in_flight: int, times: int) -> tuple[int, int]:
         began = perf_counter_ns()
         shares = (
-            _flood(child, in_flight // servers, times // servers, began + LONGEST)
+            _flood(child, in_flight // servers, times // servers, began + FLOOD)
             for child in self._children[:servers]
         )
         return sum(await asyncio.gather(*shares)), perf_counter_ns() - began

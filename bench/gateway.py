@@ -21,6 +21,7 @@ from bench.peers import PEERS
 from bench.peers.install import programs
 from bench.processes import PATIENCE, Owned, Stuck, signal_if_alive
 
+RELAY_SERVER = Path(__file__).with_name("relay_server.py")
 _GRACE = 5.0
 _LAST_WORDS = 10
 """Lines of the log that are shown when something failed."""
@@ -109,6 +110,17 @@ class Daemon(Gateway):
             self._process.wait()
             words = "; ".join(self._last_words())
             raise Stuck(f"cannot end the daemon with SIGTERM; its last words: {words}") from None
+
+
+class RelayServer(Gateway):
+    """A relay of bytes; it ends with its client's connection, and its server with its pipes."""
+
+    def __init__(self, fleet: Fleet, directory: Path) -> None:
+        command = [fleet.python, str(RELAY_SERVER), fleet.socket, *fleet.command]
+        super().__init__("the relay", command, directory, os.environ)
+
+    def finish(self) -> None:
+        self._process.wait(PATIENCE)
 
 
 class Peer(Gateway):

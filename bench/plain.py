@@ -18,7 +18,7 @@ from bench.channel import request_tail
 from bench.contender import Fleet
 from bench.figures import NANO
 from bench.line import Line, good
-from bench.load import ECHO, ECHO_ARGUMENTS, LONGEST, CallFailed
+from bench.load import ECHO, ECHO_ARGUMENTS, FLOOD, LONGEST, CallFailed
 
 _PAUSE = 0.005
 CONNECTED = "connected"
@@ -121,7 +121,7 @@ class Plain:
         while outstanding:
             answered = [outstanding.pop(good(answer).id or 0) for answer in self._line.answers()]
             made += len(answered)
-            wanted = times - made - len(outstanding) if perf_counter_ns() < began + LONGEST else 0
+            wanted = times - made - len(outstanding) if perf_counter_ns() < began + FLOOD else 0
             if again := answered[: max(wanted, 0)]:
                 outstanding.update(zip(self._line.send(*again), again, strict=True))
         return made, perf_counter_ns() - began

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from bench.calm import Calm, Taken, calmest
 from bench.chance import between
-from bench.field import BEFORE_DAEMON, COMPARED, Entrant, Ground
-from bench.figures import Compared, Figure, median_of
+from bench.field import BEFORE_DAEMON, Entrant, Ground, compared
+from bench.figures import RELAY, Compared, Figure, median_of
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.processes import cpu_seconds
 
@@ -53,7 +53,7 @@ class Plan:
 
     def holders(self, ground: Ground) -> list[str]:
         """One contender for each kind of holder: all our clients stand before the same daemon."""
-        left_out = {"bare", *BEFORE_DAEMON, *ground.out} | (set() if self.with_sdk else {"sdk"})
+        left_out = {"bare", RELAY, *BEFORE_DAEMON, *ground.out} | (set() if self.with_sdk else {"sdk"})
         return [name for name in ground.contenders if name == ground.champion or name not in left_out]
 
     def warm(self, entrant: Entrant, times: int | None = None) -> None:
@@ -103,13 +103,12 @@ class Rounds:
 
     @property
     def between(self) -> dict[Compared, tuple[float, float]]:
-        """How far chance may have moved our clients' ratios to the floor and to the SDK, round by round."""
-        pairs = {pair: self._pairs(*pair) for pair in COMPARED}
-        return {pair: between(taken, _ratio) for pair, taken in pairs.items() if taken}
+        """How far chance may have moved the ratios that are judged, round by round."""
+        return {pair: between(self._pairs(*pair), _ratio) for pair in compared(self._values)}
 
     def _pairs(self, name: str, other: str) -> list[tuple[float, float]]:
         """The values of both in the calm ones of their common rounds."""
-        both = zip(self._values.get(name, ()), self._values.get(other, ()), strict=False)
+        both = zip(self._values[name], self._values[other], strict=False)
         return calmest([Taken((a.value, b.value), a.stolen + b.stolen) for a, b in both], _LEAST)
 
 

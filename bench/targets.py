@@ -3,14 +3,14 @@
 Where several clients stood before it, the thinnest is judged.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, assert_never
 
 from bench.end_suites import AFTER_KILL, MANY
 from bench.field import BEFORE_DAEMON
-from bench.figures import FLOOR, SDK, Figure, shown
+from bench.figures import FLOOR, RELAY, SDK, Figure, shown
 from bench.harm_suite import ANY, title
 from bench.life_suites import HTTP_MEMORY
 from bench.peers import PEERS
@@ -20,6 +20,7 @@ from bench.table import aligned
 Kind = Literal[
     "times the floor at most",
     "at most",
+    "of the relay at most",
     "of the sdk at most",
     "of the sdk at least",
     "of the best peer at most",
@@ -34,16 +35,13 @@ class Target:
     bound: float
 
 
-COMPARED: Mapping[Kind, str] = {
-    "times the floor at most": FLOOR,
-    "of the sdk at most": SDK,
-    "of the sdk at least": SDK,
-    "at most": "",
-}
-"""With whom, where a figure may say how far chance goes."""
 HARM = 1.2
+RELAYED = 1.2
+"""What more than a relay of bytes we may cost, wherever the scheduler puts processes."""
 TARGETS = (
     Target("sequential p50", "times the floor at most", 1.8),
+    Target("sequential p50", "of the relay at most", RELAYED),
+    Target("sequential on all processors p50", "of the relay at most", RELAYED),
     Target("sequential p50", "of the sdk at most", 1.0),
     Target("sequential p99", "times the floor at most", 3.0),
     Target("sequential p99", "of the sdk at most", 1.0),
@@ -85,14 +83,15 @@ def verdicts(figures: Iterable[Figure]) -> list[str]:
 def _row(target: Target, figure: Figure | None) -> list[str] | None:
     """What was asked, what was reached, and whether that will do; None when it was not measured."""
     client = next((name for name in BEFORE_DAEMON if figure and name in figure.values), None)
-    reached = _reached(target.kind, figure, client) if figure and client else None
-    if figure is None or client is None or reached is None:
+    if figure is None or client is None:
         return None
-    in_units = target.kind == "at most"
-    show = partial(shown, unit=figure.unit) if in_units else "{:.3g}".format
-    kind = target.kind if in_units else target.kind.replace(" at ", ", at ")
-    pair = (client, COMPARED.get(target.kind, client))
-    low, high = figure.between.get(pair, (reached, reached))
+    other = _compared_with(target.kind, figure)
+    if other is None:
+        return None
+    reached = figure.values[client] / (figure.values[other] if other else 1)
+    low, high = figure.between.get((client, other), (reached, reached))
+    show = "{:.3g}".format if other else partial(shown, unit=figure.unit)
+    kind = target.kind.replace(" at ", ", at ") if other else target.kind
     around = "" if low == high else f" ({show(low)} to {show(high)})"
     return [
         target.figure,
@@ -109,28 +108,30 @@ def _verdict(target: Target, low: float, high: float) -> str:
     return "cannot be told" if len(kept) > 1 else "kept" if kept.pop() else "MISSED"
 
 
-def _reached(kind: Kind, figure: Figure, client: str) -> float | None:
+def _compared_with(kind: Kind, figure: Figure) -> str | None:
+    """Whose value ours is divided by; nobody's where the bound is one in units, None where it is missing."""
     match kind:
         case "times the floor at most":
-            return figure.ratio(client)
+            return _if_measured(FLOOR, figure)
         case "at most":
-            return figure.values[client]
+            return ""
+        case "of the relay at most":
+            return _if_measured(RELAY, figure)
         case "of the sdk at most" | "of the sdk at least":
-            return _share(figure, client, figure.values.get(SDK))
+            return _if_measured(SDK, figure)
         case "of the best peer at most":
-            return _share(figure, client, min(_of_peers(figure), default=None))
+            return min(_peers_of(figure), key=figure.values.__getitem__, default=None)
         case "of the best peer at least":
-            return _share(figure, client, max(_of_peers(figure), default=None))
+            return max(_peers_of(figure), key=figure.values.__getitem__, default=None)
     assert_never(kind)
 
 
-def _of_peers(figure: Figure) -> list[float]:
-    return [value for name, value in figure.values.items() if name in PEERS]
+def _if_measured(name: str, figure: Figure) -> str | None:
+    return name if figure.values.get(name) else None
 
 
-def _share(figure: Figure, contender: str, other: float | None) -> float | None:
-    """The contender's value over the other one; None where that is missing."""
-    return figure.values[contender] / other if other else None
+def _peers_of(figure: Figure) -> list[str]:
+    return [name for name in PEERS if figure.values.get(name)]
 
 
 def _holds(target: Target, reached: float) -> bool:

@@ -20,6 +20,7 @@ CONTENDERS = {
     **{name: (module, "Contender") for name, module in PEERS.items()},
     "floor": ("bench.floor", "Floor"),
     "bare": ("bench.bare", "Bare"),
+    "relay": ("bench.relay", "Relay"),
     "sdk": ("bench.sdk", "Sdk"),
     "plain": ("bench.plain", "Plain"),
     "thin": ("bench.thin", "Thin"),

@@ -65,6 +65,24 @@ def test_the_best_of_the_peers_is_the_one_to_beat() -> None:
     assert judged(figure)[1:] == ["plain", "4 of the best peer, at least", "4", "kept"]
 
 
+def test_how_far_chance_goes_is_asked_of_the_best_peer() -> None:
+    values = {"plain": 40.0, "mcpo": 4.0, "mcporter": 10.0}
+    between = {("plain", "mcpo"): (9.0, 11.0), ("plain", "mcporter"): (3.5, 4.5)}
+
+    row = judged(Figure("32 in flight, 1 server", "calls/s", values, between))
+
+    assert row[3:] == ["4 (3.5 to 4.5)", "cannot be told"]
+
+
+def test_chance_is_looked_at_for_the_client_that_is_judged() -> None:
+    rounds = Rounds()
+    for name, value in {"floor": 1.0, "relay": 2.0, "plain": 3.0, "thin": 4.0, "mcporter": 6.0}.items():
+        rounds.add(name, Taken(value, 0))
+
+    others = {"floor": (3.0, 3.0), "relay": (1.5, 1.5), "mcporter": (0.5, 0.5)}
+    assert rounds.between == {("plain", other): ends for other, ends in others.items()}
+
+
 def test_without_our_daemon_nothing_is_judged() -> None:
     assert verdicts([Figure(P50, "seconds", {"floor": 1.0, "mcpo": 2.0})]) == []
 
