@@ -82,8 +82,10 @@ class Outlet:
             data = b"".join(self._kept)
             self._kept.clear()
             self._kept_bytes = 0
-            if self._unwritten() or self._is_closing():
-                self._leave(data)
+            if self._is_closing():
+                return
+            if self._unwritten():
+                self._write(data)
             else:
                 self._write_now(data)
 
