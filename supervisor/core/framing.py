@@ -3,10 +3,14 @@
 A framer is fed what a pipe or a socket gave and returns the messages that became complete. A message that
 stayed within one chunk is cut out of it once; one that spans chunks is gathered once, however many there
 were. `TooLong` is raised as soon as a message passes the bound, not when it ends, so memory stays bounded.
+Of one that would take too much to be read there is an `Excerpt`.
 """
 
 import re
+import sys
 from typing import Literal, Protocol, cast
+
+from supervisor.core.labour import Scales
 
 Framing = Literal["newline", "content-length"]
 
@@ -54,10 +58,11 @@ class LineFramer:
     it any more, and copying it would stop the loop.
     """
 
-    __slots__ = ("_limit", "open")
+    __slots__ = ("_limit", "_scales", "open")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, patience: int = sys.maxsize) -> None:
         self._limit = limit
+        self._scales = Scales(patience)
         self.open = bytearray()
         """What has come of a message that has not ended."""
 
@@ -66,21 +71,27 @@ class LineFramer:
             return chunk[:-1].split(b"\n")
         *lines, rest = chunk.split(b"\n")
         if lines and self.open:
-            self.open += lines[0]
+            self._grow(lines[0])
             lines[0], self.open = self._whole(), bytearray()
         for index, line in enumerate(lines):
             if len(line) > self._limit:
                 raise self._too_long(lines[:index])
         if rest:
-            self.open += rest
+            self._grow(rest)
             if len(self.open) > self._limit:
                 raise self._too_long(lines)
         return lines
 
+    def _grow(self, part: bytes) -> None:
+        self.open += part
+        self._scales.add(part)
+
     def _whole(self) -> bytes:
-        return bytes(self.open) if len(self.open) < _LARGE else cast("bytes", self.open)
+        whole = bytes(self.open) if len(self.open) < _LARGE else cast("bytes", self.open)
+        return self._scales.taken(whole)
 
     def _too_long(self, before: list[bytes]) -> TooLong:
+        self._scales.taken(b"")
         self.open = bytearray()
         problem = TooLong(self._limit)
         problem.before = before
@@ -94,10 +105,11 @@ class LineFramer:
 class LengthFramer:
     """Messages have a `Content-Length: N` header, as in the Language Server Protocol."""
 
-    __slots__ = ("_body", "_head", "_left", "_limit")
+    __slots__ = ("_body", "_head", "_left", "_limit", "_scales")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, patience: int = sys.maxsize) -> None:
         self._limit = limit
+        self._scales = Scales(patience)
         self._head = b""
         self._body: list[bytes] = []
         self._left: int | None = None
@@ -142,9 +154,10 @@ class LengthFramer:
         assert self._left is not None
         part = chunk[at : at + self._left]
         self._body.append(part)
+        self._scales.add(part)
         self._left -= len(part)
         if self._left == 0:
-            messages.append(b"".join(self._body))
+            messages.append(self._scales.taken(b"".join(self._body)))
             self._body, self._left = [], None
         return at + len(part)
 
@@ -153,9 +166,9 @@ class LengthFramer:
         return self._head + b"".join(self._body)
 
 
-def framer(framing: Framing, limit: int) -> Framer:
+def framer(framing: Framing, limit: int, patience: int = sys.maxsize) -> Framer:
     """A new framer for one stream."""
-    return LineFramer(limit) if framing == "newline" else LengthFramer(limit)
+    return LineFramer(limit, patience) if framing == "newline" else LengthFramer(limit, patience)
 
 
 def framed(framing: Framing, message: bytes) -> bytes:

@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from supervisor.core.jsontext import is_deeper, key_problem
+from supervisor.core.labour import Excerpt
 from supervisor.core.surrogates import without_halves
-from supervisor.errors import INVALID_REQUEST, PARSE_ERROR
+from supervisor.errors import INVALID_REQUEST, PARSE_ERROR, TooLarge
 
 NO_RAW = msgspec.Raw(b"")
 NULL = b"null"
@@ -43,9 +44,15 @@ class Fault(msgspec.Struct, gc=False):
 
 decode_message = msgspec.json.Decoder(Message).decode
 """The message in a line, for whoever handles the errors of `msgspec` himself."""
-_ID = re.compile(rb'"id"\s*:\s*(\d{1,15})')
 TOO_DEEP = msgspec.Raw(b"")
 """Stands for the error of an answer that nests too deep to be read."""
+TOO_MUCH = msgspec.Raw(b"")
+"""Stands for the error of an answer of which there is only an excerpt."""
+_PLAIN_ID = rb'"id"\s*+:\s*+(0|[1-9][0-9]{0,14}|"[^"\\\x00-\x1f]{0,100}")\s*+'
+_WORD = rb'"[^"\\\x00-\x1f]{0,40}"'
+_ID_AHEAD = re.compile(rb"\s*+\{(?:\s*+%b\s*+:\s*+%b\s*+,)*?\s*+%b[,}]" % (_WORD, _WORD, _PLAIN_ID))
+_ID_AT_THE_END = re.compile(rb",\s*+%b(?:,\s*+%b\s*+:\s*+%b\s*+)*+\}\s*+\Z" % (_PLAIN_ID, _WORD, _WORD))
+_END = 150
 _fault = msgspec.json.Decoder(Fault)
 
 
@@ -53,25 +60,36 @@ def read_message(line: bytes) -> Message | None:
     """The message in `line`, or None when there is none in it."""
     try:
         return decode_message(line)
-    except msgspec.DecodeError:
-        return _mended(line)
-    except RecursionError:
-        return _too_deep(line)
+    except (msgspec.DecodeError, RecursionError) as problem:
+        return rescued_message(line, problem)
+
+
+def rescued_message(line: bytes, problem: Exception) -> Message | None:
+    """What can be had of a line after `decode_message` has failed on it; None when that is nothing."""
+    if isinstance(line, Excerpt):
+        return _unread(line, TOO_MUCH)
+    return _unread(line, TOO_DEEP) if isinstance(problem, RecursionError) else _mended(line)
 
 
 def _mended(line: bytes) -> Message | None:
     """The message in a line with half a character in it, as a text has that was cut in the middle of one."""
     whole = without_halves(line)
     try:
-        return None if whole == line else decode_message(whole)
+        return None if whole is line else decode_message(whole)
     except (msgspec.DecodeError, RecursionError):
         return None
 
 
-def _too_deep(line: bytes) -> Message | None:
-    """An answer that nests too deep to be read is an error for whoever waits for it."""
-    found = _ID.search(line, 0, 100) or _ID.search(line, max(len(line) - 100, 0))
-    return None if found is None else Message(id=int(found[1]), error=TOO_DEEP)
+def _unread(line: bytes, why: msgspec.Raw) -> Message | None:
+    """An answer that cannot be read is an error for whoever waits for it."""
+    identity = _plain_id(line)
+    return Message(id=int(identity), error=why) if identity.isdigit() else None
+
+
+def _plain_id(line: bytes) -> bytes:
+    """The id of a message that is not read, from where it stands in most; null elsewhere."""
+    found = _ID_AHEAD.match(line) or _ID_AT_THE_END.search(line, max(len(line) - _END, 0))
+    return NULL if found is None else found[1]
 
 
 def read_fault(error: bytes | msgspec.Raw) -> Fault:
@@ -112,6 +130,7 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _batch = msgspec.json.Decoder(list[msgspec.Raw])
 _value = msgspec.json.Decoder(msgspec.Raw)
 _ID_BEGINS = b'"-0123456789n'
+_TOO_MUCH = "cannot read the request: it holds too many values or escapes; send it in smaller parts"
 
 
 class _Id(msgspec.Struct, gc=False):
@@ -136,6 +155,8 @@ def read_request(
     line: bytes, *, max_depth: int = 100, max_batch: int = 1000
 ) -> Request | Invalid | list[Request | Invalid]:
     """What a client asks in `line`: one request, one error to answer, or a batch of them."""
+    if isinstance(line, Excerpt):
+        return Invalid(TooLarge.code, _TOO_MUCH, _plain_id(line))
     if not line.isascii() or line.count(b"{") + line.count(b"[") > max_depth:
         problem = _text_problem(line, max_depth)
         if problem is not None:
@@ -151,7 +172,7 @@ def _read_batch(line: bytes, most: int) -> Invalid | list[Request | Invalid]:
     except msgspec.ValidationError:
         return Invalid(INVALID_REQUEST, f"cannot accept a batch of more than {most} requests")
     except (msgspec.DecodeError, RecursionError) as exc:
-        if (whole := without_halves(line)) != line:
+        if (whole := without_halves(line)) is not line:
             return _read_batch(whole, most)
         return Invalid(PARSE_ERROR, f"cannot parse the batch: {exc}")
     if not parts:
@@ -211,7 +232,7 @@ def _explain(line: bytes) -> Request | Invalid:
     try:
         _value.decode(line)
     except (msgspec.DecodeError, RecursionError) as exc:
-        if (whole := without_halves(line)) != line:
+        if (whole := without_halves(line)) is not line:
             return _read_one(whole)
         return Invalid(PARSE_ERROR, f"cannot parse the line as JSON: {exc}")
     try:

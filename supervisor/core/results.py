@@ -8,7 +8,7 @@ in bytes of that JSON. Nothing here raises on a result of a strange shape: serve
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +18,8 @@ RESERVE = 1024
 
 MAX_BLOCKS = 4096
 """How many blocks are looked at one by one; what comes after them is left out as a whole."""
+_FEW_BLOCKS = 8
+"""As many as most have. Places for more take a while to make, and a result may have its content often."""
 
 Value = TypeVar("Value")
 Payload = TypeVar("Payload", bytes, msgspec.Raw)
@@ -44,20 +46,33 @@ _ending = msgspec.json.Decoder(_Ending)
 _block = msgspec.json.Decoder(_Block)
 
 
+class _Content(msgspec.Struct):
+    content: msgspec.Raw
+
+
+_whole_content = msgspec.json.Decoder(_Content)
+
+
+def _blocks(count: int) -> type[msgspec.Struct]:
+    # An array-like struct takes its first elements and skips all others without making objects of them.
+    places = [(f"block_{number}", msgspec.Raw, _ABSENT) for number in range(count)]
+    return msgspec.defstruct("_FirstBlocks", places, array_like=True)
+
+
 @cache
 def _result_decoder() -> "msgspec.json.Decoder[msgspec.Struct]":
-    """Reads the parts of a result. Made when first needed: so many fields take nearly 3 MB."""
-    # An array-like struct takes its first elements and skips all others without making objects of them.
-    blocks = msgspec.defstruct(
-        "_FirstBlocks",
-        [(f"block_{number}", msgspec.Raw, _ABSENT) for number in range(MAX_BLOCKS)],
-        array_like=True,
-    )
-    others = ("isError", "resultType", "_meta", "structuredContent")
-    result = msgspec.defstruct(
-        "_Result", [("content", blocks), *((name, msgspec.Raw, _ABSENT) for name in others)]
-    )
-    return msgspec.json.Decoder(result)
+    """Reads the parts of a result, and a few of its blocks."""
+    others = [
+        (name, msgspec.Raw, _ABSENT) for name in ("isError", "resultType", "_meta", "structuredContent")
+    ]
+    fields: list[Any] = [("content", _blocks(_FEW_BLOCKS)), *others]
+    return msgspec.json.Decoder(msgspec.defstruct("_Result", fields))
+
+
+@cache
+def _content_decoder() -> "msgspec.json.Decoder[msgspec.Struct]":
+    """Reads the blocks of a content that has many. Made when needed: so many places take nearly 3 MB."""
+    return msgspec.json.Decoder(_blocks(MAX_BLOCKS))
 
 
 class _Parts(Struct, frozen=True):
@@ -84,6 +99,8 @@ def _take_apart(raw: bytes | msgspec.Raw) -> _Parts | None:
         return None
     content, *others = msgspec.structs.astuple(result)
     names = result.__struct_fields__[1:]
+    if msgspec.structs.astuple(content)[-1] != _ABSENT:
+        content = _content_decoder().decode(_whole_content.decode(raw).content)
     fields = {name: value for name, value in zip(names, others, strict=True) if value != _ABSENT}
     blocks = [block for block in msgspec.structs.astuple(content) if block != _ABSENT]
     punctuation = len(b'{"content":[]}') + max(len(blocks) - 1, 0)

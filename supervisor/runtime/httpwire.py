@@ -20,6 +20,7 @@ from anyio.abc import TaskGroup
 from supervisor.core import eras
 from supervisor.core.framing import TooLong
 from supervisor.core.jsonrpc import Message, notification_line, read_fault, read_message
+from supervisor.core.labour import PATIENCE_WITH_SERVERS, weighed
 from supervisor.core.letterhead import Letterhead
 from supervisor.core.phases import End
 from supervisor.errors import InvalidParams, SupervisorError, TooLarge
@@ -278,6 +279,7 @@ class HttpWire:
     def _receive(self, number: int, line: bytes) -> None:
         """Take a message that came in answer to this request; an answer to another has no business there."""
         self.heard_at = anyio.current_time()
+        line = weighed(line, PATIENCE_WITH_SERVERS)
         message = read_message(line)
         if message is None:
             self._owner.on_noise(line)

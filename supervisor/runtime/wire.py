@@ -17,18 +17,21 @@ from supervisor.core.framing import Framing, LineFramer, TooLong, Unframed, fram
 from supervisor.core.jsonrpc import (
     NULL,
     TOO_DEEP,
+    TOO_MUCH,
     Message,
     decode_message,
     notification_line,
-    read_message,
     request_line,
+    rescued_message,
 )
+from supervisor.core.labour import PATIENCE_WITH_SERVERS
 from supervisor.core.phases import End
 from supervisor.errors import BadAnswer, SupervisorError
 from supervisor.runtime.outlet import gathered
 
 _NEITHER = "the server answered with neither result nor error"
 _TOO_DEEP = "the server's answer nests too deep to be read"
+_TOO_MUCH = "the server's answer holds too many values or escapes to be read; ask it for less at a time"
 _NO_ERROR = "the server answered with an error that is not one: "
 _SHOWN = 80
 """Bytes of it that are shown."""
@@ -143,7 +146,7 @@ class PipeWire:
         on_first_word: Callable[[], None] = lambda: None,
     ) -> None:
         self._framing: Framing = framing
-        self._framer = framer(framing, limit)
+        self._framer = framer(framing, limit, PATIENCE_WITH_SERVERS)
         self._lines = self._framer if isinstance(self._framer, LineFramer) else None
         self._limit = limit
         self._on_message, self._on_noise, self._on_broken = on_message, on_noise, on_broken
@@ -259,8 +262,8 @@ class PipeWire:
         message: Message | None
         try:
             message = decode_message(line)
-        except (msgspec.DecodeError, RecursionError):
-            message = read_message(line)
+        except (msgspec.DecodeError, RecursionError) as problem:
+            message = rescued_message(line, problem)
         if message is None:
             self._noise(line)
         elif message.method is not None:
@@ -304,6 +307,8 @@ def _problem_of(error: msgspec.Raw) -> str | None:
     """Why the error of an answer cannot be passed on as one."""
     if error is TOO_DEEP:
         return _TOO_DEEP
+    if error is TOO_MUCH:
+        return _TOO_MUCH
     start = bytes(memoryview(error)[:_SHOWN])
     if start in (b"", NULL):
         return _NEITHER

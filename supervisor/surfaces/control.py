@@ -22,6 +22,7 @@ from msgspec import Struct, field
 from supervisor.core.counters import UNKNOWN
 from supervisor.core.framing import LineFramer, TooLong
 from supervisor.core.jsonrpc import NULL, Invalid, Request, error_line, read_request
+from supervisor.core.labour import PATIENCE_WITH_CLIENTS
 from supervisor.core.spec import LimitSettings
 from supervisor.errors import Busy, Outcome, SupervisorError, TooLarge
 from supervisor.runtime.calls import Call, CallRequest, tell
@@ -87,7 +88,7 @@ class Client(asyncio.Protocol):
     def __init__(self, control: Control) -> None:
         loop = asyncio.get_running_loop()
         self._control, self._limits, self._fleet = control, control.limits, control.service.fleet
-        self._framer = LineFramer(control.limits.request_bytes)
+        self._framer = LineFramer(control.limits.request_bytes, PATIENCE_WITH_CLIENTS)
         self._answered = control.service.fleet.counters.requests
         self._depth, self._most_calls = control.limits.depth, control.limits.calls_per_client
         self._plain_bytes = min(control.limits.request_bytes, _PLAIN_BYTES)

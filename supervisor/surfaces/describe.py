@@ -55,7 +55,10 @@ _OURS = {
     errors.Cancelled: "The client cancelled the call, or left; or the server it stops was started again.",
     errors.Busy: "Too many clients, calls, requests that wait or subscriptions, or a full queue; try later.",
     errors.RefusedByPolicy: "The tool may not be called: by policy, for this agent, or without approval.",
-    errors.TooLarge: "The request is longer than allowed; the daemon hangs up after this.",
+    errors.TooLarge: (
+        "The request is longer than allowed, and the daemon hangs up after this; or it is over a mebibyte"
+        " and holds more values or escapes than are read in one piece."
+    ),
     errors.BadConfig: "The configuration cannot be used; everything stays as it was.",
 }
 FAILURES = (*_GENERAL, *(Failure(kind.__name__, kind.code, meaning) for kind, meaning in _OURS.items()))

@@ -20,7 +20,10 @@ from supervisor.core.surrogates import without_halves
         (rb'"\\\ud83d"', rb'"\\\ufffd"'),
         (rb'"\\ud83d\ude00"', rb'"\\ud83d\ufffd"'),
         (b'"plain"', b'"plain"'),
-        (b'"no JSON \x00 \\ud83d"', b'"no JSON \x00 \\ud83d"'),
+        (b'"' + rb"\\" * 100 + rb'\ud83d"', b'"' + rb"\\" * 100 + rb'\ufffd"'),
+        (b'"' + rb"\\" * 100 + rb'\\ud83d"', b'"' + rb"\\" * 100 + rb'\\ud83d"'),
+        (rb"\ud83d", rb"\ufffd"),
+        (rb'"\ud83d\ud83d"' * 10_001, rb'"\ud83d\ud83d"' * 10_001),
     ],
 )
 def test_only_halves_are_replaced(text: bytes, mended: bytes) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -87,12 +88,15 @@ def worked(daemon: Daemon) -> float:
         return int(schedstat.read().split()[0]) / 1e9
 
 
-def measure(daemon: Daemon, server: str) -> Measured:
-    """Call the big tool, and a small one beside it until the answer is there."""
+BIG_CALL = {"name": "big", "arguments": {"bytes": BIG}}
+
+
+def measure(daemon: Daemon, server: str, call: dict[str, Any]) -> Measured:
+    """Call a tool with a big answer, and a small one beside it until the answer is there."""
     buffer = bytearray(BIG + MEBIBYTE)
     with Client(daemon.socket) as client, probing(daemon) as prober:
         before = worked(daemon)
-        client.ask("tools/call", name=f"{server}_big", arguments={"bytes": BIG})
+        client.ask("tools/call", **{**call, "name": f"{server}_{call['name']}"})
         size = read_line(client, buffer)
         whole = worked(daemon) - before
         scale = reading()
@@ -107,14 +111,14 @@ def read_line(client: Client, buffer: bytearray) -> int:
     return end
 
 
-def undisturbed(daemon: Daemon) -> Measured:
+def undisturbed(daemon: Daemon, call: dict[str, Any] = BIG_CALL) -> Measured:
     """The first of a few measurements that keeps the promise: other programs may disturb some of them."""
     *earlier, last = BIG_SERVERS
     for server in earlier:
-        measured = measure(daemon, server)
+        measured = measure(daemon, server, call)
         if measured.soon and measured.promptly:
             return measured
-    return measure(daemon, last)
+    return measure(daemon, last, call)
 
 
 def start(launcher: Launcher, **settings: int) -> Daemon:
@@ -156,6 +160,29 @@ def test_a_line_over_the_limit_ends_the_server_and_the_call_says_so(launcher: La
 @pytest.fixture(scope="module")
 def daemon(shared: Launcher) -> Daemon:
     return start(shared)
+
+
+TEXT = '{"content":[{"type":"text","text":"'
+TOO_MUCH = b"holds too many values or escapes to be read; ask it for less at a time"
+HARD_TO_READ = [
+    pytest.param(('{"content":[],"x":[', "[],", "0]}"), BIG // 3, TOO_MUCH, id="values"),
+    pytest.param((TEXT, r"\n", '"}]}'), BIG // 2, TOO_MUCH, id="escapes"),
+    pytest.param((TEXT, "x", r'\ud83d"}]}'), BIG // 2, b"bytes left out]", id="half a character"),
+    pytest.param(("{", '"content":[],', '"content":[]}'), MEBIBYTE // 4, b"(no output)", id="many contents"),
+]
+
+
+@pytest.mark.parametrize(("parts", "count", "heard"), HARD_TO_READ)
+def test_one_that_is_hard_to_read_holds_up_nobody(
+    daemon: Daemon, parts: tuple[str, str, str], count: int, heard: bytes
+) -> None:
+    result = dict(zip(("before", "unit", "after"), parts, strict=True), count=count)
+
+    measured = undisturbed(daemon, {"name": "cram", "arguments": result, "flatten": True})
+
+    assert measured.soon
+    assert measured.promptly
+    assert heard in measured.line
 
 
 @pytest.mark.parametrize("size", [5 * MEBIBYTE - 200, 5 * MEBIBYTE + 1])

@@ -97,6 +97,12 @@ def big(server, request, arguments):
     server.raw(request, content + (b',"resultType":"complete"}' if request.modern else b"}"))
 
 
+def cram(server, request, arguments):
+    """Answers with a result of `before`, so many times (`count`) `unit`, and `after`."""
+    before, unit, after = (arguments[name].encode() for name in ("before", "unit", "after"))
+    server.raw(request, before + unit * arguments["count"] + after)
+
+
 def counter(server, request, arguments):
     """Answers how many calls this process has received, this one included."""
     server.text(request, str(server.calls))
@@ -204,7 +210,23 @@ def close_stdout(server, request, arguments):
 
 
 ALL = (
-    *(echo, raw, sleep, progress, crash, exit_later, big, counter, error, rpc_error, environ, pid, cwd, fds),
+    *(
+        echo,
+        raw,
+        sleep,
+        progress,
+        crash,
+        exit_later,
+        big,
+        cram,
+        counter,
+        error,
+        rpc_error,
+        environ,
+        pid,
+        cwd,
+        fds,
+    ),
     *(change_tools, end_listen, ask, noise, notify, stderr, deaf, close_stdout, burn, hold, together),
 )
 TOOLS = {tool.__name__: tool for tool in ALL}
