@@ -73,7 +73,10 @@ def serve(options: Options) -> int:
         if loaded.unreadable or _unguarded(loaded):
             return BAD_CONFIG
         place, memory = home.found(loaded.settings)
-        with _held_back(*HEEDED), listening(place) as listener, _ground(place, loaded) as ground:
+        # They wait until somebody heeds them: they would end us, and leave what we started. Those that come
+        # when all is over have nothing more to ask for, so this is for good.
+        signal.pthread_sigmask(signal.SIG_BLOCK, HEEDED)
+        with listening(place) as listener, _ground(place, loaded) as ground:
             # Most of the daemon, loaded while the servers start.
             from supervisor.life import Life, Outset
 
@@ -87,16 +90,6 @@ def serve(options: Options) -> int:
         logger.error("%s", exc)
         return exc.exit_status
     return DONE
-
-
-@contextlib.contextmanager
-def _held_back(*signals: signal.Signals) -> Generator[None]:
-    """Have signals wait until somebody heeds them: they would end us, and leave what we started."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

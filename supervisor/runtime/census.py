@@ -95,13 +95,6 @@ class Census:
         key = (process.pid, process.started)
         token = self._tokens.get(key)
         if not token:
-            token = _value(proctable.environment(process.pid), name)
+            token = proctable.value_in(proctable.environment(process.pid), name)
             self._tokens[key] = token
         return token
-
-
-def _value(block: bytes, name: bytes) -> bytes | None:
-    """The value of a variable; None when it is unset, empty when there is no environment at all."""
-    if not block:
-        return b""
-    return next((item[len(name) + 1 :] for item in block.split(b"\0") if item.startswith(name + b"=")), None)

@@ -11,6 +11,7 @@ signalled, whatever the caller says.
 
 import contextlib
 import fcntl
+import logging
 import os
 import signal
 import subprocess
@@ -26,8 +27,12 @@ from supervisor.core.servers import Launch, child_environment
 from supervisor.runtime import posixspawn, proctable
 from supervisor.runtime.census import Census
 
+logger = logging.getLogger(__name__)
+
 _PIPE_BYTES = 1024 * 1024
 _STDERR = 2
+_TRIAL = 5.0
+"""Seconds for a program that does nothing to end."""
 
 
 class CannotStart(Exception):
@@ -66,40 +71,46 @@ def find_executable(command: Command) -> str:
     Raises:
         CannotStart: there is none, or it may not be executed; `why` says where it was looked for.
     """
-    name = command.argv[0]
-    path = command.env.get("PATH", os.defpath)
+    name, here = command.argv[0], Path(command.cwd or ".")
     if os.sep in name:
-        candidate = Path(command.cwd or ".", name)
+        candidate = here / name
         if not candidate.exists():
             raise CannotStart(f"cannot find {name}: no such file")
         if not candidate.is_file() or not os.access(candidate, os.X_OK):
             raise CannotStart(f"cannot execute {name}: it is not an executable file (chmod +x it)")
         return str(candidate.absolute())
-    found = _which(name, path)
+    found = _which(name, command.env.get("PATH", os.defpath), here)
     if found is None:
         raise CannotStart(f"cannot find the command {name} on PATH; give its full path or set env.PATH")
     return found
 
 
-def _which(name: str, path: str) -> str | None:
-    """What shutil does, without the archive formats that it imports first."""
+def _which(name: str, path: str, here: Path) -> str | None:
+    """What shutil does, without the archive formats that it imports first, and from `here` on."""
     if not path or "\0" in name + path:
         return None
-    candidates = (f"{directory or '.'}/{name}" for directory in path.split(os.pathsep))
-    return next((each for each in candidates if os.access(each, os.X_OK) and not Path(each).is_dir()), None)
+    candidates = ((here / directory / name).absolute() for directory in path.split(os.pathsep))
+    return next((str(each) for each in candidates if os.access(each, os.X_OK) and not each.is_dir()), None)
 
 
 def death_signal_prefix() -> tuple[str, ...]:
     """What to put before a command so that it dies with us even when we are killed with SIGKILL.
 
     Tried once, as an old or a sandboxed setpriv cannot do it and would take every child down with it.
+
+    Raises:
+        OSError: it cannot be tried now.
     """
-    setpriv = _which("setpriv", os.defpath + ":/usr/sbin:/sbin")
+    setpriv = _which("setpriv", os.defpath + ":/usr/sbin:/sbin", Path("/"))
     if setpriv is None:
         return ()
     prefix = (setpriv, "--pdeathsig", "KILL", "--")
-    tried = subprocess.run([*prefix, "true"], capture_output=True, check=False)
-    return prefix if tried.returncode == 0 else ()
+    try:
+        subprocess.run([*prefix, "true"], capture_output=True, check=True, timeout=_TRIAL)
+    except subprocess.SubprocessError as exc:
+        logger.warning("servers will outlive a daemon that is killed, until the next one starts: %s", exc)
+        return ()
+    return prefix
 
 
 def spawn(
@@ -149,18 +160,21 @@ def _started(argv: Sequence[str], command: Command, streams: tuple[int, int, int
     """The pid of a new process, which is ours to wait for."""
     if posixspawn.available():
         return posixspawn.start(argv, command.env, streams, command.cwd)
-    # Our thread may have been made while signals had to wait, and a child would inherit that.
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     stdin, stdout, stderr = streams
-    process = subprocess.Popen(
-        argv,
-        stdin=stdin,
-        stdout=stdout,
-        stderr=stderr,
-        env=dict(command.env),
-        cwd=command.cwd,
-        start_new_session=True,
-    )
+    # Our thread may have been made while signals had to wait, and a child would inherit that.
+    before = signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    try:
+        process = subprocess.Popen(
+            argv,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            env=dict(command.env),
+            cwd=command.cwd,
+            start_new_session=True,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     process.returncode = 0  # its end is not for the library to wait for
     return process.pid
 

@@ -116,8 +116,12 @@ def environment(pid: int) -> bytes:
 
 def environment_value(pid: int, name: bytes) -> bytes | None:
     """The value a process was started with for a variable, or None when unset or not ours to read."""
-    prefix = name + b"="
-    for item in environment(pid).split(b"\0"):
-        if item.startswith(prefix):
-            return item[len(prefix) :]
-    return None
+    block = environment(pid)
+    return value_in(block, name) if block else None
+
+
+def value_in(block: bytes, name: bytes) -> bytes | None:
+    """The value of a variable; None when it is unset, empty when there is no environment at all."""
+    if not block:
+        return b""
+    return next((item[len(name) + 1 :] for item in block.split(b"\0") if item.startswith(name + b"=")), None)

@@ -51,7 +51,7 @@ class Spawner:
             raise SupervisorError(f"cannot have threads that start servers: {exc}; {advice}") from exc
         self._find_prefix = find_prefix
         self._prefix: Future[Sequence[str]] | None = None
-        """What goes before each command, once the first was to be started."""
+        """What goes before each command, from the first start on; found anew after a failure."""
         self._begun: dict[str, Future[Born]] = {}
         """Children that no run has taken yet, by their tokens."""
         self._asked: dict[str, Future[Born]] = {}
@@ -96,7 +96,7 @@ class Spawner:
                 child.reap()
 
     def _submit(self, command: Command, census: Census) -> Future[Born]:
-        if self._prefix is None:
+        if self._prefix is None or (self._prefix.done() and self._prefix.exception() is not None):
             self._prefix = self._threads.submit(self._find_prefix)
         return self._threads.submit(_spawn, command, self._prefix, census)
 

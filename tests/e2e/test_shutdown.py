@@ -56,6 +56,16 @@ def test_a_second_signal_ends_it_at_once(stubborn: Daemon, second: signal.Signal
     assert stubborn.pids() == set()
 
 
+def test_signals_until_its_very_end_do_not_change_how_it_ends(launcher: Launcher) -> None:
+    daemon = launcher.start({"one": fake()})
+
+    while daemon.process.poll() is None:
+        daemon.signal(signal.SIGTERM)
+
+    assert daemon.wait() == 0
+    assert daemon.pids() == set()
+
+
 @pytest.mark.parametrize("wish", ["start", "restart", "enable"])
 def test_a_client_cannot_hold_it_up(launcher: Launcher, wish: str) -> None:
     daemon = launcher.start({"one": fake(*STUBBORN, stopGrace=FOR_EVER)})

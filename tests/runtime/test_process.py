@@ -177,6 +177,21 @@ def test_a_relative_path_starts_from_the_working_directory(tmp_path: Path) -> No
     assert written == f"{tmp_path}\n".encode()
 
 
+def test_a_relative_place_on_the_path_starts_from_the_working_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    for each in (there, here):
+        (each / "bin").mkdir(parents=True)
+        monkeypatch.chdir(each)
+    program = there / "bin" / "where"
+    program.write_text("#!/bin/sh\npwd\n")
+    program.chmod(0o755)
+    command = Command(["where"], {"PATH": "bin:/usr/bin:/bin"}, str(there))
+
+    assert output_of(command) == f"{there}\n".encode()
+
+
 @pytest.mark.parametrize(
     ("argv", "cwd", "complaint"),
     [
@@ -316,3 +331,17 @@ def test_without_setpriv_there_is_no_prefix(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(os, "defpath", "/nowhere")
 
     assert death_signal_prefix() == ()
+
+
+@pytest.mark.parametrize("script", ["exit 1", "exec sleep 60"])
+def test_a_setpriv_that_does_not_work_is_not_used(
+    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    program = tmp_path / "setpriv"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(os, "defpath", str(tmp_path))
+    monkeypatch.setattr("supervisor.runtime.process._TRIAL", 0.5)
+
+    assert death_signal_prefix() == ()
+    assert "servers will outlive a daemon that is killed" in caplog.text

@@ -221,6 +221,26 @@ async def test_starts_that_the_system_refuses_are_told_to_whoever_asked(tmp_path
         await Spawner().start(tokened([str(program)]), Census())
 
 
+async def test_what_could_not_be_found_out_for_one_start_is_found_out_for_the_next(orphans: Orphans) -> None:
+    refusals = [BlockingIOError("no more processes")]
+
+    def find_prefix() -> tuple[str, ...]:
+        if refusals:
+            raise refusals.pop()
+        return ()
+
+    spawner = Spawner(find_prefix)
+    with pytest.raises(BlockingIOError):
+        await spawner.start(tokened(["sleep", "60"]), Census())
+
+    child, pipes = await spawner.start(tokened(["sleep", "60"]), orphans.census)
+
+    pipes.close()
+    child.signal(signal.SIGKILL)
+    await child.exited()
+    child.reap()
+
+
 async def test_an_older_c_library_will_do(monkeypatch: pytest.MonkeyPatch, orphans: Orphans) -> None:
     monkeypatch.setattr(posixspawn, "_library", object())
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # as while the daemon is loaded
