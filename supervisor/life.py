@@ -11,7 +11,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 import anyio
@@ -27,6 +27,7 @@ from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.headstart import Ground
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.reload import Reloader
+from supervisor.runtime.signals import heard
 from supervisor.runtime.stdio import Host
 from supervisor.runtime.systemd import Given, Notifier
 from supervisor.runtime.watch import Watcher
@@ -94,7 +95,7 @@ class Life:
                 control.limits = self._reloader.loaded.settings.limits
 
         self._bus.subscribe(retune, lines=False)
-        with anyio.open_signal_receiver(*heeded) as signals, _heard(heeded):
+        with heard(*heeded) as signals:
             # The pages first: whoever is answered at the socket finds them, too.
             async with (
                 presence.serving(settings.http),
@@ -145,16 +146,6 @@ class Life:
     async def _reload(self) -> None:
         with contextlib.suppress(SupervisorError):  # the reloader has said what is wrong
             await self._reloader.reload()
-
-
-@contextlib.contextmanager
-def _heard(signals: Sequence[signal.Signals]) -> Generator[None]:
-    """Let signals through while somebody heeds them; before and after that they would end us."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, signals)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 
 
 async def _settle() -> None:

@@ -37,7 +37,13 @@ def test_every_contract_between_the_rooms_is_kept() -> None:
         ("supervisor.surfaces.client", {"pydantic", "anyio", "asyncio", "mcp", "msgspec"}),
         (
             "supervisor.daemon",
-            {"asyncio", "uvloop", "supervisor.runtime.fleet", "supervisor.surfaces.control"},
+            {
+                "asyncio",
+                "uvloop",
+                "supervisor.runtime.fleet",
+                "supervisor.surfaces.connection",
+                "supervisor.surfaces.control",
+            },
         ),
         ("supervisor.life", {"mcp", "mcp_types", "httpx2", "psutil", "prometheus_client"}),
         (

@@ -19,6 +19,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from supervisor.core.globs import allows
+from supervisor.core.jsonrpc import UNREADABLE
 from supervisor.core.jsontext import is_deeper
 from supervisor.core.naming import public_name
 from supervisor.core.policy import Annotations, Approval, Policy, judge, read_annotations
@@ -29,9 +30,6 @@ MAX_DEPTH = 90
 
 MAX_BYTES = 1024 * 1024
 """How large a definition may be: no model reads a longer one, and every client would have to."""
-
-HISTORY = 64
-"""How many generations back a difference can be told."""
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _string = msgspec.json.Decoder(str)
@@ -256,7 +254,7 @@ def _published(tool: Tool, name: str, route: Route, remembered: bool) -> bytes: 
 def _object_or_empty(raw: msgspec.Raw) -> dict[str, msgspec.Raw]:
     try:
         return _object.decode(raw)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return {}
 
 
@@ -331,68 +329,3 @@ def _collision(loser: Listed, owner: Listed) -> LeftOut:
 
 
 EMPTY = build((), separator="_", policy="read-only")
-
-
-# How it changes.
-
-
-class Difference(msgspec.Struct, frozen=True):
-    """What turns an earlier listing into the present one."""
-
-    changed: tuple[Listed, ...]
-    """New or altered, by public name."""
-    removed: tuple[str, ...]
-
-
-class Generations(msgspec.Struct, frozen=True):
-    """The present catalog, its number, and enough of the past to tell a difference.
-
-    A number means something only within one life of the daemon: a client that reconnects asks for everything.
-    """
-
-    catalog: Catalog = EMPTY
-    number: int = 1
-    steps: tuple[Mapping[str, Listed | None], ...] = ()
-    """For each step, latest last: what the names it touched stood for before."""
-
-    def after(self, catalog: Catalog) -> "Generations":
-        """With `catalog` as the present one; a new generation only if the bytes of the listing changed."""
-        if catalog.listing() == self.catalog.listing():
-            return msgspec.structs.replace(self, catalog=catalog)
-        step = _replaced(self.catalog.by_name, catalog.by_name)
-        return Generations(catalog, self.number + 1, (*self.steps, step)[-HISTORY:])
-
-    def since(self, number: int, select: Select | None = None) -> Difference | None:
-        """What changed after generation `number`, for a client that saw what `select` wants.
-
-        None when that can no longer be told: too long ago, or never.
-        """
-        missed = self.number - number
-        if not 0 <= missed <= len(self.steps):
-            return None
-        before: dict[str, Listed | None] = {}
-        for step in reversed(self.steps[len(self.steps) - missed :]):
-            before |= step
-        changed: list[Listed] = []
-        removed: list[str] = []
-        for name in sorted(before):
-            was, now = (_seen(entry, select) for entry in (before[name], self.catalog.by_name.get(name)))
-            if was is not None and now is None:
-                removed.append(name)
-            elif now is not None and (was is None or was.raw != now.raw):
-                changed.append(now)
-        return Difference(tuple(changed), tuple(removed))
-
-
-def _replaced(before: Mapping[str, Listed], after: Mapping[str, Listed]) -> Mapping[str, Listed | None]:
-    """What each name that is not the same in both stood for before; None for a new one."""
-    gone: dict[str, Listed | None] = {name: entry for name, entry in before.items() if name not in after}
-    for name, entry in after.items():
-        was = before.get(name)
-        if was is None or was.raw != entry.raw:
-            gone[name] = was
-    return MappingProxyType(gone)
-
-
-def _seen(entry: Listed | None, select: Select | None) -> Listed | None:
-    return entry if entry is not None and (select is None or select(entry)) else None

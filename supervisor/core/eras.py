@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 import msgspec
 
+from supervisor.core.jsonrpc import UNREADABLE
+from supervisor.core.jsontext import is_deeper
+
 MODERN = "2026-07-28"
 HANDSHAKE_VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 LATEST_HANDSHAKE = HANDSHAKE_VERSIONS[-1]
@@ -16,6 +19,8 @@ SPOKEN = (MODERN, *reversed(HANDSHAKE_VERSIONS))
 """Every version that can be spoken with a server, the newest first."""
 
 UNSUPPORTED_VERSION = -32022
+
+_LONGEST_INFO, _DEEPEST_INFO = 64 * 1024, 20
 
 Protocol = Literal["auto", "2025-11-25", "2026-07-28"]
 
@@ -78,15 +83,21 @@ def read_greeting(result: bytes | msgspec.Raw) -> Greeting:
         msgspec.DecodeError: it is not a greeting.
     """
     greeting = msgspec.json.decode(result, type=Greeting)
-    greeting.server_info = greeting.server_info or _introduction(result)
+    greeting.server_info = _presentable(greeting.server_info or _introduction(result))
     return greeting
+
+
+def _presentable(server_info: dict[str, Any]) -> dict[str, Any]:
+    """It, unless it is nothing that anybody would want to see."""
+    text = msgspec.json.encode(server_info)
+    return {} if len(text) > _LONGEST_INFO or is_deeper(text, _DEEPEST_INFO) else server_info
 
 
 def _introduction(result: bytes | msgspec.Raw) -> dict[str, Any]:
     """Who the server says that it is; nothing where that cannot be read, as no talk hangs on it."""
     try:
         return msgspec.json.decode(result, type=_Introduction).meta.server_info
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return {}
 
 
@@ -94,7 +105,7 @@ def supported_versions(data: bytes | msgspec.Raw) -> tuple[str, ...]:
     """The versions named in the data of an unsupported-version error."""
     try:
         return msgspec.json.decode(data, type=_Supported).supported
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return ()
 
 
@@ -102,7 +113,7 @@ def announces_tool_changes(greeting: Greeting) -> bool:
     tools = greeting.capabilities.get("tools")
     try:
         return tools is not None and msgspec.json.decode(tools, type=_Tools).list_changed
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return False
 
 

@@ -20,6 +20,8 @@ from supervisor.core.labour import Excerpt
 from supervisor.core.surrogates import without_halves
 from supervisor.errors import INVALID_REQUEST, PARSE_ERROR, TooLarge
 
+UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+"""What `msgspec` raises for bytes from outside: not JSON or of another shape, too deep, no text."""
 NO_RAW = msgspec.Raw(b"")
 NULL = b"null"
 
@@ -60,7 +62,7 @@ def read_message(line: bytes) -> Message | None:
     """The message in `line`, or None when there is none in it."""
     try:
         return decode_message(line)
-    except (msgspec.DecodeError, RecursionError) as problem:
+    except UNREADABLE as problem:
         return rescued_message(line, problem)
 
 
@@ -76,7 +78,7 @@ def _mended(line: bytes) -> Message | None:
     whole = without_halves(line)
     try:
         return None if whole is line else decode_message(whole)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 
@@ -96,7 +98,7 @@ def read_fault(error: bytes | msgspec.Raw) -> Fault:
     """The error object as far as it can be read."""
     try:
         return _fault.decode(error)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return Fault(message="an error that cannot be read")
 
 
@@ -171,7 +173,7 @@ def _read_batch(line: bytes, most: int) -> Invalid | list[Request | Invalid]:
         parts = _parts(line, most)
     except msgspec.ValidationError:
         return Invalid(INVALID_REQUEST, f"cannot accept a batch of more than {most} requests")
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except UNREADABLE as exc:
         if (whole := without_halves(line)) is not line:
             return _read_batch(whole, most)
         return Invalid(PARSE_ERROR, f"cannot parse the batch: {exc}")
@@ -199,7 +201,7 @@ def _places(count: int) -> "msgspec.json.Decoder[Any]":
 def _read_one(line: bytes) -> Request | Invalid:
     try:
         envelope = _envelope.decode(line)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return _explain(line)
     # One look for what is all right; what is wrong may take longer.
     identity, method, params = bytes(envelope.id), envelope.method, envelope.params
@@ -231,13 +233,13 @@ def _explain(line: bytes) -> Request | Invalid:
     """Why the envelope could not be read: not JSON at all, or JSON of another shape."""
     try:
         _value.decode(line)
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except UNREADABLE as exc:
         if (whole := without_halves(line)) is not line:
             return _read_one(whole)
         return Invalid(PARSE_ERROR, f"cannot parse the line as JSON: {exc}")
     try:
         identity = bytes(_id.decode(line).id)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         return Invalid(INVALID_REQUEST, "cannot accept a request that is not an object")
     return Invalid(
         INVALID_REQUEST,
@@ -266,7 +268,7 @@ def _id_of(line: bytes) -> bytes:
     """The id of a request that will not be served, as far as it can be had."""
     try:
         identity = bytes(_id.decode(line).id)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return NULL
     return identity if identity and _may_be_id(identity) else NULL
 

@@ -8,6 +8,8 @@ from typing import Literal, assert_never
 
 import msgspec
 
+from supervisor.core.jsonrpc import UNREADABLE
+
 Policy = Literal["read-only", "confirm", "open"]
 Approval = Literal["auto", "confirm"]
 
@@ -42,7 +44,7 @@ def read_annotations(raw: bytes | msgspec.Raw) -> Annotations | None:
     """
     try:
         hints = _hints.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
     return Annotations(
         read_only=_BOOLEANS.get(bytes(hints.read_only_hint)),

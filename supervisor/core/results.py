@@ -13,6 +13,8 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct
 
+from supervisor.core.jsonrpc import UNREADABLE, read_fault
+
 RESERVE = 1024
 """Set aside of a limit for notes and punctuation; a capped result is never larger than this or its limit."""
 
@@ -88,7 +90,7 @@ def _read(decoder: msgspec.json.Decoder[Value], raw: bytes | msgspec.Raw) -> Val
     """What `decoder` makes of `raw`, or None when it is of another shape."""
     try:
         return decoder.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 
@@ -121,7 +123,7 @@ def is_error(raw: bytes | msgspec.Raw) -> bool:
     """Whether the tool itself says that it failed; the content is skipped, not decoded."""
     try:
         return _ending.decode(raw).is_error == _TRUE
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return False
 
 
@@ -168,6 +170,8 @@ def _quoted(raw: bytes | msgspec.Raw) -> bytes:
 
 # Capping.
 
+_SAID = 1000
+"""Characters of an error's message that stay when the error does not fit."""
 _NAMED = 5
 """How many left-out blocks are named in their place: as many notes as RESERVE holds."""
 _KINDS = {b'"%b"' % kind.encode(): kind for kind in ("text", "image", "audio", "resource", "resource_link")}
@@ -271,6 +275,15 @@ def _note(what: str, size: int, limit: int) -> bytes:
     return msgspec.json.encode(
         {"type": "text", "text": f"[{what} left out: {size} bytes, over the limit of {limit}]"}
     )
+
+
+def cap_fault(raw: msgspec.Raw, limit: int) -> msgspec.Raw:
+    """A server's error within `limit` bytes; of a longer one, its code and the beginning of what it says."""
+    if _size(raw) <= limit:
+        return raw
+    fault = read_fault(raw)
+    said = f"{fault.message[:_SAID]} [{_size(raw)} bytes of error left out, over the limit of {limit}]"
+    return msgspec.Raw(msgspec.json.encode({"code": fault.code, "message": said}))
 
 
 # Cutting a JSON string without decoding it.

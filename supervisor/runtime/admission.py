@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from supervisor.core.counters import UNKNOWN, CallTally
 from supervisor.core.eras import CAPABILITIES
+from supervisor.core.jsonrpc import UNREADABLE
 from supervisor.core.latency import Latencies
 from supervisor.core.turns import Turns
 from supervisor.errors import Busy, Outcome, ServerUnavailable, SupervisorError
@@ -27,6 +28,8 @@ from supervisor.runtime.wire import NotSent, Wire
 logger = logging.getLogger(__name__)
 
 _TIMED_OUT = Outcome.TIMED_OUT
+_LONGEST_PROGRESS = 64 * 1024
+"""Bytes of a report on progress that are passed on; a longer one only counts as a sign of life."""
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
@@ -261,13 +264,14 @@ class ServerDesk:
         try:
             fields = _object.decode(params)
             token = msgspec.json.decode(fields.get("progressToken", b"null"))
-        except msgspec.DecodeError:
+        except UNREADABLE:
             return
         call = self._tokens.get(token) if isinstance(token, int) else None
         if call is not None:
             extended = min(self._clock() + self.terms.call_timeout, call.began + self.terms.max_call_time)
             call.deadline = max(call.deadline, extended)
-            call.progressed(fields)
+            if len(params) <= _LONGEST_PROGRESS:
+                call.progressed(fields)
 
     def _has_room(self) -> bool:
         return len(self._sent) < self.terms.max_concurrency

@@ -12,6 +12,7 @@ from operator import attrgetter
 from typing import Annotated, Protocol
 
 import anyio
+import anyio.lowlevel
 import msgspec
 
 from supervisor.core import results
@@ -33,6 +34,10 @@ logger = logging.getLogger(__name__)
 
 _REJECTED = (INVALID_PARAMS, METHOD_NOT_FOUND)
 _NOTHING = msgspec.Raw(b"")
+_LATE = 0.05
+"""Seconds after a deadline at which we noticed it too late to blame anybody at once."""
+_TURNS = 3
+"""Turns of the loop in which what has come is read, whichever loop it is."""
 # Looking up a member of an enumeration takes a while, and this is looked up for every call.
 _OK, _TOOL_ERROR = Outcome.OK, Outcome.TOOL_ERROR
 
@@ -78,7 +83,7 @@ class Desk(Protocol):
     def ended(self, call: "Call", outcome: Outcome) -> None: ...
 
     def cut(self) -> None:
-        """Called when a result was too large and is passed on in part."""
+        """Called when an answer was too large and is passed on in part."""
         ...
 
     def account(self, outcome: Outcome) -> dict[str, object]:
@@ -138,8 +143,11 @@ class Call(msgspec.Struct, eq=False):
 
     def refused(self, error: msgspec.Raw) -> None:
         code = read_fault(error).code
+        fitting = results.cap_fault(error, self._desk.max_result_bytes)
+        if fitting is not error:
+            self._desk.cut()
         self._end(Outcome.REJECTED if code in _REJECTED else Outcome.TOOL_ERROR)
-        self._reply.fault(error)
+        self._reply.fault(fitting)
 
     def unusable(self, problem: SupervisorError) -> None:
         # It may well have run: what it said is lost on the way to who asked.
@@ -245,6 +253,10 @@ class Deadlines:
             self._wake = anyio.Event()
             with anyio.move_on_after(self._due - self.clock()):
                 await self._wake.wait()
+            if self.clock() - self._due > _LATE:
+                # Everything stood still, and answers that came in time have not been read yet.
+                for _ in range(_TURNS):
+                    await anyio.lowlevel.checkpoint()
             self._look(self.clock())
 
     def _look(self, now: float) -> None:

@@ -20,15 +20,15 @@ from supervisor.core.phases import End
 from supervisor.core.ringlog import RingLog
 from supervisor.logs import about
 from supervisor.runtime.liveness import Vigil
-from supervisor.runtime.pipes import ChildInput, Ears, connected
+from supervisor.runtime.pipes import ChildPipes, Ears, connected
 from supervisor.runtime.process import Pipes
 from supervisor.runtime.session import Limits, Session, SessionFailed, WireLost
 from supervisor.runtime.wire import PipeWire
 
 logger = logging.getLogger(__name__)
 
-_LAST_WORDS = 0.1
-"""Seconds for what a server wrote before it exited to arrive, when somebody else holds its pipe open."""
+_LAST_WORDS = 2.0
+"""Seconds for what a server wrote before it exited to be heard; only a very busy machine needs them."""
 _SILENCE = 0.25
 """Seconds between the end of a pipe and the conclusion that the server is not just about to exit."""
 _NOISE_SHOWN = 10
@@ -80,8 +80,7 @@ class Conversation:
         self.session = Session(
             self.wire, dialect.protocol, dialect.limits, listener.on_progress, dialect.roots
         )
-        self._stdin: ChildInput | None = None
-        self._stdout_ended, self._stderr_ended = anyio.Event(), anyio.Event()
+        self._pipes: ChildPipes | None = None
         self._exited = False
         """Whether there is nothing more to come than what is in the pipes."""
         self._broken = anyio.Event()
@@ -104,7 +103,7 @@ class Conversation:
     @property
     def sent(self) -> int:
         """Bytes of questions in the child's input; none, when one could not be put there."""
-        return 0 if self._stdin is None or self._stdin.failed else self.wire.sent
+        return 0 if self._pipes is None or self._pipes.input.failed else self.wire.sent
 
     @contextlib.asynccontextmanager
     async def over(self, pipes: Pipes, *, since: float) -> AsyncGenerator[None]:
@@ -117,12 +116,11 @@ class Conversation:
             on_stderr=self._on_stderr,
             on_stdout_end=self._on_stdout_end,
             on_stdin_end=self._on_stdin_end,
-            on_stderr_end=self._stderr_ended.set,
             may_rest=lambda: not self._exited,
             awaited=lambda: self.wire.asked > self.session.subscribed,
         )
-        async with connected(pipes, ears, untaken=self._dialect.max_line_bytes) as self._stdin:
-            self.wire.attach(self._stdin)
+        async with connected(pipes, ears, untaken=self._dialect.max_line_bytes) as self._pipes:
+            self.wire.attach(self._pipes.input)
             self.timeline.append(("spawned", since))
             try:
                 yield
@@ -132,17 +130,16 @@ class Conversation:
 
     def hang_up(self) -> None:
         """Close the server's standard input."""
-        if self._stdin is not None:
-            self._stdin.close()
+        if self._pipes is not None:
+            self._pipes.input.close()
 
     async def ended(self, end: End) -> None:
         """The process has exited: hear its last words, then tell everyone who waits."""
         self._exited = True
-        if self._stdin is not None:
-            self._stdin.hurry()
-        with anyio.move_on_after(_LAST_WORDS):
-            await self._stdout_ended.wait()
-            await self._stderr_ended.wait()
+        self.wire.close(end)
+        if self._pipes is not None:
+            with anyio.move_on_after(_LAST_WORDS):
+                await self._pipes.heard_out()
         self.wire.lose(end)
 
     async def broke(self) -> str:
@@ -179,7 +176,6 @@ class Conversation:
                 logger.debug("%s: stderr: %s", self._server, line.text, extra=about(self._server))
 
     def _on_stdout_end(self) -> None:
-        self._stdout_ended.set()
         self._on_broken("closed its standard output")
 
     def _on_stdin_end(self) -> None:

@@ -15,8 +15,9 @@ from anyio.abc import TaskGroup
 from msgspec import Struct
 
 from supervisor.core.agents import Agent
-from supervisor.core.catalog import Catalog, Generations, Shelf
+from supervisor.core.catalog import Catalog, Shelf
 from supervisor.core.counters import Counters
+from supervisor.core.generations import Generations
 from supervisor.core.phases import (
     Backoff,
     Goal,

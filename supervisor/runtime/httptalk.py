@@ -12,7 +12,7 @@ import anyio
 import msgspec
 
 from supervisor.core import eras, routing
-from supervisor.core.jsonrpc import Message, read_fault
+from supervisor.core.jsonrpc import UNREADABLE, Message, read_fault
 from supervisor.core.phases import End
 from supervisor.core.ringlog import RingLog
 from supervisor.errors import METHOD_NOT_FOUND, SupervisorError
@@ -195,7 +195,7 @@ class HttpTalk:
                 why = self._listener.redact(str(exc))
                 logger.warning("%s: leaving out a tool: %s", self._server, why, extra=about(self._server))
                 continue
-            except msgspec.DecodeError:
+            except UNREADABLE:
                 pass  # whoever reads the whole definition says what is wrong with it
             kept.append(definition)
         self.wire.head.marks = marks

@@ -31,7 +31,7 @@ from supervisor.runtime.httpowner import Owner
 from supervisor.runtime.httprenewal import Renewal
 from supervisor.runtime.httpsessions import Sessions
 from supervisor.runtime.httpstatus import BareRefusal, Denied, Paused, Refusal, SessionGone
-from supervisor.runtime.wire import NotSent, Waiting, deliver
+from supervisor.runtime.wire import NotSent, Waiting, deliver, is_text
 
 logger = logging.getLogger(__name__)
 
@@ -281,7 +281,7 @@ class HttpWire:
         self.heard_at = anyio.current_time()
         line = weighed(line, PATIENCE_WITH_SERVERS)
         message = read_message(line)
-        if message is None:
+        if message is None or (message.method is not None and not is_text(line)):
             self._owner.on_noise(line)
         elif message.method is not None:
             self._owner.receive(message)

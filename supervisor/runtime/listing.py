@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 import anyio
 import anyio.lowlevel
 
-from supervisor.core.catalog import Catalog, Generations, LeftOut, Route, Shelf, Steps, build
+from supervisor.core.catalog import Catalog, LeftOut, Route, Shelf, Steps, build
+from supervisor.core.generations import Generations
 from supervisor.core.policy import Policy
 from supervisor.runtime.bus import Bus, CatalogEvent
 

@@ -6,9 +6,11 @@ was given at connect. This is one of the few modules that know the loop is async
 
 import asyncio
 import contextlib
+import fcntl
 import functools
 import os
 import sys
+import termios
 import time
 from collections.abc import AsyncGenerator, Callable
 from typing import cast
@@ -24,6 +26,8 @@ _MUCH = 64 * 1024
 """Bytes in one piece after which others come first."""
 _LITTLE = 8 * 1024
 """Bytes that are taken as they come, while nobody was heard to talk idly; and of last words in one piece."""
+_INT = 4
+"""Bytes of C's `int`."""
 _SIP = 512
 """Bytes of idle talk that are taken without a look at the time."""
 
@@ -34,7 +38,10 @@ Heard = Callable[[bytes], bool]
 class _Reader(asyncio.Protocol):
     """One pipe of a child. What answers somebody is taken as it comes, what nobody asked for at a pace."""
 
-    def __init__(self, on_chunk: Heard, on_end: Callable[[], None], ears: "Ears", sip: int = _SIP) -> None:
+    def __init__(
+        self, descriptor: int, on_chunk: Heard, on_end: Callable[[], None], ears: "Ears", sip: int = _SIP
+    ) -> None:
+        self._descriptor = descriptor
         self._on_chunk, self._on_end, self._sip = on_chunk, on_end, sip
         self._may_rest, self._awaited = ears.may_rest, ears.awaited
         self.closed = anyio.Event()
@@ -44,6 +51,7 @@ class _Reader(asyncio.Protocol):
         self._read, self._heard = b"", 0
         """What was read and has to wait, and how much of it was heard; nothing is read meanwhile."""
         self._rest: asyncio.TimerHandle | None = None
+        self._heard_out = anyio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.ReadTransport", transport)
@@ -81,11 +89,30 @@ class _Reader(asyncio.Protocol):
             self._transport.pause_reading()
             self._rest = asyncio.get_running_loop().call_later(seconds, self._go_on)
 
-    def hurry(self) -> None:
-        """Rest no longer."""
-        if self._rest is not None:
-            self._rest.cancel()
-            self._go_on()
+    async def heard_out(self) -> None:
+        """Wait until all that is in the pipe now has been heard, without a rest."""
+        left, done, on_chunk = self._unheard(), self._heard_out, self._on_chunk
+
+        def counted(chunk: bytes) -> bool:
+            nonlocal left
+            left -= len(chunk)
+            if left <= 0:
+                done.set()
+            return on_chunk(chunk)
+
+        if left:
+            self._on_chunk = counted
+            if self._rest is not None:
+                self._rest.cancel()
+                self._go_on()
+            await done.wait()
+
+    def _unheard(self) -> int:
+        """Bytes that were read and wait, and those in the pipe."""
+        if self.closed.is_set() or self._transport.is_closing():
+            return 0
+        count = fcntl.ioctl(self._descriptor, termios.FIONREAD, bytes(_INT))
+        return int.from_bytes(count, sys.byteorder) + len(self._read) - (self._heard if self._read else 0)
 
     def _go_on(self) -> None:
         self._rest = None
@@ -101,6 +128,7 @@ class _Reader(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - the loop's signature
         self.closed.set()
+        self._heard_out.set()
         self._on_end()
 
 
@@ -121,8 +149,6 @@ class ChildInput:
         self._transport = transport
         self._outlet = Outlet(transport, descriptor, limit=limit)
         self.write = self._outlet.write
-        self.hurry: Callable[[], None] = lambda: None
-        """Has what the child said heard now, if that was left for later."""
 
     @property
     def untaken(self) -> int:
@@ -145,6 +171,19 @@ class ChildInput:
             self._transport.abort()
 
 
+class ChildPipes:
+    """The child's three pipes, while they are attached."""
+
+    def __init__(self, input_: ChildInput, output: _Reader, errors: _Reader) -> None:
+        self.input = input_
+        self._output, self._errors = output, errors
+
+    async def heard_out(self) -> None:
+        """Wait until all that the child has said so far was heard."""
+        await self._output.heard_out()
+        await self._errors.heard_out()
+
+
 class Ears(Struct, frozen=True):
     """Who hears a child."""
 
@@ -153,7 +192,6 @@ class Ears(Struct, frozen=True):
     """Told with each chunk whether there is more than can be read with care."""
     on_stdout_end: Callable[[], None]
     on_stdin_end: Callable[[], None]
-    on_stderr_end: Callable[[], None] = lambda: None
     may_rest: Callable[[], bool] = lambda: True
     """Whether to rest from a child that says much which nobody asked for."""
     awaited: Callable[[], bool] = lambda: True
@@ -161,20 +199,19 @@ class Ears(Struct, frozen=True):
 
 
 @contextlib.asynccontextmanager
-async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> AsyncGenerator[ChildInput]:
+async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> AsyncGenerator[ChildPipes]:
     """Attach the pipes to the loop; all three are closed on the way out.
 
     A child that leaves more than `untaken` bytes of its input untaken gets no more until it reads.
     """
     loop = asyncio.get_running_loop()
-    output = _Reader(ears.on_stdout, ears.on_stdout_end, ears)
-    errors = _errors(ears)
+    output = _Reader(pipes.stdout, ears.on_stdout, ears.on_stdout_end, ears)
+    errors = _errors(pipes.stderr, ears)
     child_input = _Writer(ears.on_stdin_end)
     with contextlib.ExitStack() as transports:
         writer = await _attached(loop, pipes, (output, errors, child_input), transports, untaken)
-        writer.hurry = functools.partial(_hurry, output, errors)
         try:
-            yield writer
+            yield ChildPipes(writer, output, errors)
         finally:
             transports.close()
             with anyio.CancelScope(shield=True):
@@ -182,19 +219,18 @@ async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> 
                     await end.closed.wait()
 
 
-def _hurry(*readers: _Reader) -> None:
-    for reader in readers:
-        reader.hurry()
+def _nothing_more() -> None:
+    """A child need not keep its standard error open."""
 
 
-def _errors(ears: Ears) -> _Reader:
+def _errors(descriptor: int, ears: Ears) -> _Reader:
     """The reader of standard error: all of it is idle talk, and much of that is quickly skimmed."""
 
     def heard(chunk: bytes) -> bool:
         ears.on_stderr(chunk, reader.pace.floods)
         return True
 
-    reader = _Reader(heard, ears.on_stderr_end, ears, sip=_MUCH)
+    reader = _Reader(descriptor, heard, _nothing_more, ears, sip=_MUCH)
     return reader
 
 

@@ -16,7 +16,7 @@ import msgspec
 from supervisor import __version__
 from supervisor.core import eras
 from supervisor.core.eras import Greeting, Protocol
-from supervisor.core.jsonrpc import Fault, Message, error_line, read_fault, result_line
+from supervisor.core.jsonrpc import UNREADABLE, Fault, Message, error_line, read_fault, result_line
 from supervisor.core.phases import End
 from supervisor.errors import METHOD_NOT_FOUND, SupervisorError
 from supervisor.runtime.wire import NotSent, Waiting, Wire
@@ -97,6 +97,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Seconds that a server has for `server/discover` before `initialize` is tried beside it."""
     pages: int = 1000
     tools: int = 10_000
+    list_bytes: int = 16 * 1024 * 1024
+    """Of all pages of a tool list together."""
     listing: float = 30.0
     """Seconds that listing anew may take."""
 
@@ -146,7 +148,7 @@ class Session:
                 await self._find_the_era()
         except Refused as exc:
             raise SessionFailed(f"the server refused the handshake: {exc}") from exc
-        except msgspec.DecodeError as exc:
+        except UNREADABLE as exc:
             raise SessionFailed(f"the server's greeting cannot be read: {exc}") from exc
 
     async def _greet_as_before(self) -> None:
@@ -205,7 +207,7 @@ class Session:
             versions = eras.supported_versions(exc.fault.data)
             if versions and not set(versions) & set(eras.HANDSHAKE_VERSIONS):
                 raise SessionFailed(f"the server speaks only {', '.join(versions)}") from exc
-        except msgspec.DecodeError:
+        except UNREADABLE:
             pass  # whatever this answer is, it is not the modern era's
         else:
             if eras.MODERN in greeting.supported_versions:
@@ -268,9 +270,13 @@ class Session:
         found: list[msgspec.Raw] = []
         seen: set[str] = set()
         cursor: str | None = None
+        left = self.limits.list_bytes
         for _ in range(self.limits.pages):
-            page = await self._page(cursor)
+            page, size = await self._page(cursor)
+            left -= size
             found += page.tools
+            if left < 0:
+                raise SessionFailed(f"its tool list is longer than {self.limits.list_bytes} bytes")
             if len(found) > self.limits.tools:
                 raise SessionFailed(f"it lists more than {self.limits.tools} tools")
             cursor = page.next_cursor
@@ -281,17 +287,18 @@ class Session:
             seen.add(cursor)
         raise SessionFailed(f"its tool list has more than {self.limits.pages} pages")
 
-    async def _page(self, cursor: str | None) -> _Page:
+    async def _page(self, cursor: str | None) -> tuple[_Page, int]:
+        """A page, and how many bytes it has."""
         params: dict[str, Any] = {} if cursor is None else {"cursor": cursor}
         ask = self._send("tools/list", self.stamped(params))
         await ask.done.wait()
         try:
-            return msgspec.json.decode(ask.result, type=_Page)
+            return msgspec.json.decode(ask.result, type=_Page), len(ask.result)
         except Refused as exc:
             if exc.fault.code == METHOD_NOT_FOUND and not eras.offers_tools(self.greeting):
-                return _Page([])
+                return _Page([]), 0
             raise SessionFailed(f"it cannot list its tools: {exc}") from exc
-        except msgspec.DecodeError as exc:
+        except UNREADABLE as exc:
             raise SessionFailed(f"its tool list cannot be read: {exc}") from exc
 
     def stamped(self, params: dict[str, Any]) -> bytes:

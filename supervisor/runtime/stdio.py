@@ -37,7 +37,8 @@ logger = logging.getLogger(__name__)
 
 _LAST_RESORT = 5.0
 """Seconds to see a killed group gone before its run is called over anyway; only a stuck kernel needs them."""
-
+_LINGER = 0.05
+"""Seconds for which a group may outlive its leader before that is trouble."""
 
 _NEVER_STARTED = End("stopped before it was started")
 
@@ -255,9 +256,11 @@ class StdioRun:
     async def _gone(self, child: Child, report: Callable[[Event], None]) -> End:
         end = await child.exited()
         await self.talk.ended(end)
-        if not await child.group_is_empty():
-            report(Lost(self._number, f"{end.detail}, but its group lives on"))
+        with anyio.move_on_after(_LINGER):
             await child.emptied()
+            return end
+        report(Lost(self._number, f"{end.detail}, but its group lives on"))
+        await child.emptied()
         return end
 
     async def _watch_pipes(self, child: Child, report: Callable[[Event], None]) -> None:

@@ -6,6 +6,7 @@ server, notifications, noise) to its owner. `PipeWire` turns chunks from a child
 MCP: era, listing and stamping are the session's. The other wire is in `httpwire`.
 """
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from supervisor.core.jsonrpc import (
     NULL,
     TOO_DEEP,
     TOO_MUCH,
+    UNREADABLE,
     Message,
     decode_message,
     notification_line,
@@ -28,6 +30,8 @@ from supervisor.core.labour import PATIENCE_WITH_SERVERS
 from supervisor.core.phases import End
 from supervisor.errors import BadAnswer, SupervisorError
 from supervisor.runtime.outlet import gathered
+
+logger = logging.getLogger(__name__)
 
 _NEITHER = "the server answered with neither result nor error"
 _TOO_DEEP = "the server's answer nests too deep to be read"
@@ -220,11 +224,14 @@ class PipeWire:
         self._forgotten.append(number)
         return True
 
+    def close(self, end: End) -> None:
+        """The server is gone: send nothing more. What it has said by then may still come."""
+        if self._lost is None:
+            self._lost, self.alive, self._write = end, False, _takes_nothing
+
     def lose(self, end: End) -> None:
         """The server is gone: tell everyone who waits, and whoever asks from now on."""
-        if self._lost is not None:
-            return
-        self._lost, self.alive, self._write = end, False, _takes_nothing
+        self.close(end)
         waiting, self._waiting = self._waiting, {}
         for each in waiting.values():
             each.lost(end)
@@ -235,10 +242,15 @@ class PipeWire:
             self._on_first_word()
         self.heard_at = time.monotonic()
         lines, end = self._lines, len(chunk) - 1
-        if lines is not None and not lines.open and chunk.find(b"\n") == end and 0 < end <= self._limit:
-            self._receive(chunk)  # one whole line, as most chunks are
-        else:
-            self._take_apart(chunk)
+        try:
+            if lines is not None and not lines.open and chunk.find(b"\n") == end and 0 < end <= self._limit:
+                self._receive(chunk)  # one whole line, as most chunks are
+            else:
+                self._take_apart(chunk)
+        except Exception as exc:
+            # The boundary: whatever a server wrote, it costs that server's run, and the reason is true.
+            logger.exception("a server wrote what nobody thought of")
+            self._on_broken(f"wrote what cannot be understood ({type(exc).__name__})")
         idle, self._idle_talk = self._idle_talk, False
         return idle
 
@@ -262,13 +274,16 @@ class PipeWire:
         message: Message | None
         try:
             message = decode_message(line)
-        except (msgspec.DecodeError, RecursionError) as problem:
+        except UNREADABLE as problem:
             message = rescued_message(line, problem)
         if message is None:
             self._noise(line)
         elif message.method is not None:
             self._idle_talk = True
-            self._on_message(message)
+            if is_text(line):
+                self._on_message(message)
+            else:
+                self._noise(line)
         elif type(message.id) is int and (waiting := self._waiting.pop(message.id, None)) is not None:
             if message.result and line.isascii():
                 waiting.answered(message.result)
@@ -293,7 +308,7 @@ class PipeWire:
 
 def deliver(line: bytes, message: Message, waiting: Waiting) -> None:
     """Hand an answer, which came in this line, to whoever waits for it."""
-    if not line.isascii() and not is_text(line):
+    if not is_text(line):
         waiting.unusable(BadAnswer(_NOT_UTF8))
     elif message.result:
         waiting.answered(message.result)
@@ -323,7 +338,6 @@ def one_line(text: bytes) -> bytes:
 def is_text(line: bytes) -> bool:
     """Whether a line may be passed on; payloads are not looked into, so nobody else would notice."""
     try:
-        line.decode()
+        return line.isascii() or bool(line.decode())
     except UnicodeDecodeError:
         return False
-    return True

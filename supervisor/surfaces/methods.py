@@ -12,6 +12,7 @@ from typing import TypeVar
 import anyio.to_thread
 import msgspec
 
+from supervisor.core.jsonrpc import UNREADABLE
 from supervisor.core.view import ServerDetail, ServerView
 from supervisor.errors import (
     BadConfig,
@@ -261,5 +262,5 @@ def read_params(model: type[Params], raw: msgspec.Raw) -> Params:
     """
     try:
         return msgspec.json.decode(raw or b"{}", type=model)
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except UNREADABLE as exc:
         raise InvalidParams(f"cannot accept these params: {exc}") from exc

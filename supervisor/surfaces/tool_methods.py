@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from supervisor.core.catalog import Listed, array
-from supervisor.core.jsonrpc import plain_call
+from supervisor.core.jsonrpc import UNREADABLE, plain_call
 from supervisor.core.policy import Approval
 from supervisor.core.view import shown
 from supervisor.errors import InvalidParams, Outcome
@@ -157,7 +157,7 @@ def read_call(raw: bytes | msgspec.Raw) -> CallRequest:
     """
     try:
         request = _CALL.decode(raw or b"{}")
-    except (msgspec.DecodeError, RecursionError) as exc:
+    except UNREADABLE as exc:
         raise InvalidParams(f"cannot accept these params: {exc}", outcome=Outcome.REJECTED) from exc
     if memoryview(request.arguments)[0] != _BRACE:
         raise _not_an_object("arguments")
@@ -177,7 +177,7 @@ def read_plain_call(line: bytes, max_depth: int) -> tuple[bytes, CallRequest] | 
     identity, name, arguments = found.groups()
     try:
         return identity, CallRequest(name.decode(), _VALUE.decode(arguments))
-    except (msgspec.DecodeError, RecursionError):
+    except UNREADABLE:
         return None
 
 

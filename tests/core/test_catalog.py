@@ -10,12 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from supervisor.core.catalog import (
-    HISTORY,
     MAX_BYTES,
     MAX_DEPTH,
     BadDefinition,
     Catalog,
-    Generations,
     LeftOut,
     Listed,
     Shelf,
@@ -25,6 +23,7 @@ from supervisor.core.catalog import (
     parse_tool,
     parse_tools,
 )
+from supervisor.core.generations import HISTORY, HISTORY_BYTES, Generations
 from supervisor.core.policy import Annotations, Policy
 
 
@@ -365,6 +364,18 @@ def test_a_generation_too_long_ago_has_no_difference() -> None:
     assert many.number == HISTORY + 6
     assert told(many, since=many.number - HISTORY - 1) is None
     assert told(many, since=many.number - HISTORY) == ([f"a_x{HISTORY + 4}"], ("a_x4",))
+
+
+def test_generations_are_forgotten_sooner_when_they_were_large() -> None:
+    long = "x" * (HISTORY_BYTES // 18)
+    shelves = [
+        shelf_of(*(definition(f"t{tool}", description=f"{number}{long}") for tool in range(10)))
+        for number in range(4)
+    ]
+    many = grown(*map(catalog, shelves))
+
+    assert many.since(many.number - 1) is not None
+    assert many.since(many.number - 2) is None
 
 
 def test_a_tool_that_moves_out_of_what_a_client_may_see_is_removed_for_that_client() -> None:

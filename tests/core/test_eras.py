@@ -62,6 +62,8 @@ IDENTITY = {"io.modelcontextprotocol/serverInfo": {"name": "x", "version": "1"}}
         ({"_meta": {"other": 1}}, {}),
         ({"_meta": "nonsense"}, {}),
         ({"_meta": {"io.modelcontextprotocol/serverInfo": "nonsense"}}, {}),
+        ({"serverInfo": {"name": "x" * 70_000}}, {}),
+        ({"serverInfo": {"name": json.loads("[" * 50 + "]" * 50)}}, {}),
         ({}, {}),
     ],
 )

@@ -3,6 +3,7 @@
 import json
 import signal
 import socket
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +155,22 @@ def test_a_call_without_an_answer_is_timed_out_and_the_server_lives(client: Clie
     assert (error["code"], error["data"]["outcome"], error["data"]["phase"]) == (-32005, "timed_out", "ready")
     assert "exit" not in error["data"]
     assert client.server("impatient")["state"] == "connected"
+
+
+def test_an_answer_that_came_in_time_counts_although_the_daemon_stood_still(
+    daemon: Daemon, client: Client, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    client.ask("tools/call", name="one_hold", arguments={"file": str(gate)}, timeout=1)
+    until(lambda: daemon.client.server("one")["pending"])
+    daemon.signal(signal.SIGSTOP)
+    over = time.monotonic() + 1.2  # the deadline, and a while that shows that we are late
+    gate.touch()
+    until(lambda: time.monotonic() > over)
+
+    daemon.signal(signal.SIGCONT)
+
+    assert client.receive()["result"]["content"][0]["text"] == "held"
 
 
 def test_a_client_may_ask_for_less_time_and_the_server_is_told(client: Client, log: FakeLog) -> None:

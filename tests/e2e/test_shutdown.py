@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import time
 from pathlib import Path
 
@@ -64,6 +65,23 @@ def test_signals_until_its_very_end_do_not_change_how_it_ends(launcher: Launcher
 
     assert daemon.wait() == 0
     assert daemon.pids() == set()
+
+
+@pytest.mark.parametrize("half_closed", [False, True])
+def test_answers_that_were_given_are_read_to_their_end(launcher: Launcher, half_closed: bool) -> None:
+    daemon = launcher.start({"one": fake()})
+    client = daemon.connect()
+    client.ask("tools/call", name="one_big", arguments={"bytes": 4_000_000})
+    if half_closed:
+        client.socket.shutdown(socket.SHUT_WR)
+    until(lambda: daemon.client.server("one")["calls"].get("ok"))
+
+    daemon.signal(signal.SIGTERM)
+    until(lambda: "stopping 1 servers" in daemon.said())
+    answer = client.receive()
+
+    assert len(answer["result"]["content"][0]["text"]) == 4_000_000
+    assert daemon.wait() == 0
 
 
 @pytest.mark.parametrize("wish", ["start", "restart", "enable"])

@@ -8,6 +8,7 @@ A docstring is the tool's description; all tools answer, whichever are listed.
 import json
 import os
 import signal
+import time
 
 from fake_wire import cut, discard, dump, members, write, write_lines
 
@@ -69,6 +70,8 @@ def progress(server, request, arguments):
     def report(step):
         if token is not None:
             details = {"progressToken": token, "progress": step, "total": steps}
+            if "padding" in arguments:
+                details["message"] = "x" * arguments["padding"]
             server.notify("notifications/progress", details)
 
     for step in range(1, steps + 1):
@@ -83,6 +86,17 @@ def crash(server, request, arguments):
     name = arguments["signal"]
     os.kill(os.getpid(), signal.Signals[name] if isinstance(name, str) else name)
     server.text(request, f"survived {name}")
+
+
+def last_words(server, request, arguments):
+    """Writes so many lines of `noise`, answers and exits; a process that got away holds its pipes."""
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(60)
+        os._exit(0)
+    write(1, NOISE * arguments.get("noise", 1))
+    server.text(request, "last")
+    os._exit(3)
 
 
 def exit_later(server, request, arguments):
@@ -216,6 +230,7 @@ ALL = (
         sleep,
         progress,
         crash,
+        last_words,
         exit_later,
         big,
         cram,

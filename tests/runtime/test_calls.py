@@ -78,6 +78,17 @@ def test_an_error_of_the_server_passes_as_it_is(ends: Ends, code: int, outcome: 
     assert ends.outcomes == [outcome]
 
 
+def test_an_error_that_is_too_large_keeps_its_code_and_its_beginning(ends: Ends) -> None:
+    Sent(ends).answer(error={"code": 7, "message": "no room" + "!" * 5000, "data": ["x"] * 1000})
+
+    (error,) = ends.heard
+    assert error["code"] == 7
+    assert error["message"].startswith("no room!")
+    assert error["message"].endswith("bytes of error left out, over the limit of 2000]")
+    assert len(json.dumps(error)) <= ends.max_result_bytes
+    assert (ends.cuts, ends.outcomes) == (1, [Outcome.TOOL_ERROR])
+
+
 def test_a_result_that_is_too_large_is_cut_and_says_so(ends: Ends) -> None:
     Sent(ends).answer(result=text("x" * 10_000))
 

@@ -141,6 +141,15 @@ async def test_a_cancelled_call_ends_at_once(build: Build) -> None:
         assert isinstance(await asked.end(), Cancelled)
 
 
+async def test_a_report_on_progress_that_is_too_long_reaches_nobody(build: Build) -> None:
+    async with build.up() as fleet:
+        long = {"steps": 2, "padding": 70_000}
+        asked = Asked(fleet, "fake_progress", arguments=long, _meta={"progressToken": "mine"})
+
+        assert await asked.text() == "2 steps"
+        assert asked.reply.progress == []
+
+
 async def test_progress_extends_a_call_and_reaches_the_client(build: Build) -> None:
     async with build.up() as fleet:
         asked = Asked(

@@ -94,7 +94,11 @@ async def test_a_list_that_cannot_be_read_says_why(
 
 @pytest.mark.parametrize(
     ("limits", "complaint"),
-    [(Limits(pages=5), "more than 5 pages"), (Limits(tools=7), "more than 7 tools")],
+    [
+        (Limits(pages=5), "more than 5 pages"),
+        (Limits(tools=7), "more than 7 tools"),
+        (Limits(list_bytes=99), "longer than 99 bytes"),
+    ],
 )
 async def test_a_list_without_end_is_given_up(limits: Limits, complaint: str) -> None:
     peer = Peer(tools_list=paged(*(["a", "b"] for _ in range(10_000))))

@@ -47,6 +47,16 @@ async def test_last_words_before_an_exit_are_delivered(host: Host) -> None:
     assert [len(answer.text) for answer in asked] == [3_000_000, 4]
 
 
+async def test_an_answer_before_an_exit_is_heard_whatever_stands_before_it(host: Host) -> None:
+    async with staged(host, fake()) as stage:
+        await stage.opened()
+
+        asked = await stage.call("last_words", noise=40_000)
+
+        await stage.ended()
+    assert asked.text == "last"
+
+
 async def test_a_call_during_which_the_server_dies_is_told_how_once(host: Host) -> None:
     async with staged(host, fake()) as stage:
         await stage.opened()

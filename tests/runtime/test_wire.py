@@ -156,6 +156,10 @@ def test_an_answer_is_told_as_what_it_is(server: Server, answer: bytes, told: tu
     "line",
     [
         b'{"id":2,"result":{}}',
+        b'{"id":"\xff","result":{}}',
+        b'{"id":"\xff","method":"ping"}',
+        b'{"method":"\xff"}',
+        b'{"method":"notifications/progress","params":{"message":"\xff"}}',
         b'{"id":"1","result":{}}',
         b'{"id":1.0,"result":{}}',
         b'{"id":true,"result":{}}',
@@ -173,6 +177,39 @@ def test_what_answers_nobody_is_noise(server: Server, line: bytes) -> None:
 
     assert server.noise == [line]
     assert asker.told == []
+
+
+def test_a_bug_of_ours_costs_the_server_that_showed_it_and_says_so(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    def stumble(_message: Message) -> None:
+        raise ZeroDivisionError
+
+    wire = PipeWire(
+        framing="newline",
+        limit=LIMIT,
+        on_message=stumble,
+        on_noise=server.noise.append,
+        on_broken=server.broken.append,
+    )
+
+    wire.feed(b'{"method":"x"}\n')
+
+    assert server.broken == ["wrote what cannot be understood (ZeroDivisionError)"]
+    assert "ZeroDivisionError" in caplog.text
+
+
+def test_a_server_that_is_gone_is_sent_nothing_more_but_may_have_answered(server: Server) -> None:
+    (asker,) = ask(server, 1)
+
+    server.wire.close(GONE)
+
+    with pytest.raises(NotSent, match="it exited with code 3"):
+        ask(server, 1)
+    assert not server.wire.alive
+    server.says({"id": 1, "result": 1})
+    server.wire.lose(GONE)
+    assert asker.told == [("answered", 1)]
 
 
 def test_a_second_answer_is_noise(server: Server) -> None:
