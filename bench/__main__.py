@@ -39,7 +39,7 @@ EPILOG = """\
 contenders:
   floor    an asyncio program that holds the servers' pipes itself, with subprocesses and streams
   bare     the same with callbacks, the least that can be done; only calls and listings
-  relay    a blocking relay of bytes, the least that a gateway can be; only one call at a time
+  relay    a blocking relay of bytes, about the least that a gateway can be; only one call at a time
   sdk      the mcp SDK's Client over stdio
   plain    the daemon through its socket, by a blocking socket without an event loop: what a script does
   thin     the same, by an asyncio client with callbacks, as thin as bare

@@ -19,7 +19,7 @@ from bench.telling import Worker
 
 BEFORE_DAEMON = ("plain", "thin", "client")
 """Clients of our daemon, the thinnest first: it stands for the daemon where one is enough."""
-_JUDGED_BY = (FLOOR, RELAY, SDK, *PEERS)
+_JUDGED_BY = (FLOOR, SDK, *PEERS)
 
 
 def compared(names: Iterable[str]) -> list[Compared]:

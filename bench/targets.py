@@ -10,7 +10,7 @@ from typing import Literal, assert_never
 
 from bench.end_suites import AFTER_KILL, MANY
 from bench.field import BEFORE_DAEMON
-from bench.figures import FLOOR, RELAY, SDK, Figure, shown
+from bench.figures import FLOOR, SDK, Figure, shown
 from bench.harm_suite import ANY, title
 from bench.life_suites import HTTP_MEMORY
 from bench.peers import PEERS
@@ -20,7 +20,6 @@ from bench.table import aligned
 Kind = Literal[
     "times the floor at most",
     "at most",
-    "of the relay at most",
     "of the sdk at most",
     "of the sdk at least",
     "of the best peer at most",
@@ -36,13 +35,9 @@ class Target:
 
 
 HARM = 1.2
-RELAYED = 1.2
-"""What more than a relay of bytes we may cost, wherever the scheduler puts processes."""
 TARGETS = (
     Target("sequential p50", "times the floor at most", 1.8),
     Target("sequential on all processors p50", "times the floor at most", 1.8),
-    Target("sequential p50", "of the relay at most", RELAYED),
-    Target("sequential on all processors p50", "of the relay at most", RELAYED),
     Target("sequential p50", "of the sdk at most", 1.0),
     Target("sequential p99", "times the floor at most", 3.0),
     Target("sequential p99", "of the sdk at most", 1.0),
@@ -116,8 +111,6 @@ def _compared_with(kind: Kind, figure: Figure) -> str | None:
             return _if_measured(FLOOR, figure)
         case "at most":
             return ""
-        case "of the relay at most":
-            return _if_measured(RELAY, figure)
         case "of the sdk at most" | "of the sdk at least":
             return _if_measured(SDK, figure)
         case "of the best peer at most":

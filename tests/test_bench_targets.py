@@ -79,7 +79,7 @@ def test_chance_is_looked_at_for_the_client_that_is_judged() -> None:
     for name, value in {"floor": 1.0, "relay": 2.0, "plain": 3.0, "thin": 4.0, "mcporter": 6.0}.items():
         rounds.add(name, Taken(value, 0))
 
-    others = {"floor": (3.0, 3.0), "relay": (1.5, 1.5), "mcporter": (0.5, 0.5)}
+    others = {"floor": (3.0, 3.0), "mcporter": (0.5, 0.5)}
     assert rounds.between == {("plain", other): ends for other, ends in others.items()}
 
 

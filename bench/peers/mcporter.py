@@ -14,10 +14,9 @@ import msgspec
 from bench.callbacks import SendingContender
 from bench.channel import LOST
 from bench.contender import Fleet
-from bench.load import CallFailed, Done, Send
+from bench.load import CHUNK, CallFailed, Done, Send
 from bench.peers.polling import noticed
 
-_CHUNK = 1 << 18
 _PAUSE = 0.02
 _HEAD = 80
 """Within how many bytes an answer says whether it went well."""
@@ -56,7 +55,7 @@ class _Exchange:
 
     def _read(self) -> None:
         try:
-            chunk = self._socket.recv(_CHUNK)
+            chunk = self._socket.recv(CHUNK)
         except OSError:
             chunk = b""
         if chunk:
