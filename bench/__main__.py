@@ -19,7 +19,7 @@ from bench.peers.install import available
 from bench.plan import LONG, QUICK, Plan, Suite
 from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
-from bench.targets import verdicts
+from bench.targets import Judgement, judged, missed, verdicts
 
 CONTENDERS = ("floor", "bare", "relay", "sdk", "plain", "thin", "client")
 EVERYBODY = (*CONTENDERS, *PEERS)
@@ -74,6 +74,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=SUITES, help="this suite; may be repeated")
     parser.add_argument("--contenders", type=_names, default=CONTENDERS, metavar="NAME,…", help="only these")
     parser.add_argument("--peers", action="store_true", help="and what users would take instead")
+    parser.add_argument("--check", action="store_true", help="leave with status 1 when a target is missed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument(
         "--daemon",
@@ -124,14 +125,9 @@ def _leave(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
-def report(figures: list[Figure], contenders: list[str], machine: Mapping[str, str], notes: list[str]) -> str:
-    """Everything on one page: the machine, the table, what it lacks and why, and the targets."""
-    parts = [
-        [f"{name}: {text}" for name, text in machine.items()],
-        [table(figures, contenders)],
-        notes,
-        verdicts(figures),
-    ]
+def report(machine: Mapping[str, str], rows: str, notes: list[str], judgements: list[Judgement]) -> str:
+    """Everything on one page: the machine, the table, what to know of it, and the targets."""
+    parts = [[f"{name}: {text}" for name, text in machine.items()], [rows], notes, verdicts(judgements)]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
@@ -151,10 +147,11 @@ def main() -> int:
         print(exc, file=sys.stderr)
         return 1
     machine["processor time stolen"] = str(plan.calm)
-    print(report(figures, contenders, machine, ground.notes))
+    judgements = judged(figures)
+    print(report(machine, table(figures, contenders), ground.notes, judgements))
     if options.json is not None:
         options.json.write_text(as_json(figures, machine, ground.notes))
-    return 0
+    return 1 if options.check and missed(judgements) else 0
 
 
 if __name__ == "__main__":
