@@ -12,8 +12,8 @@ from pathlib import Path
 
 from bench import call_suites, end_suites, harm_suite, life_suites
 from bench.environment import described, prepare
-from bench.field import Ground
-from bench.figures import Figure
+from bench.field import BEFORE_DAEMON, Ground
+from bench.figures import BARE, BARE_ON_UVLOOP, FLOOR, RELAY, SDK, Figure
 from bench.peers import PEERS
 from bench.peers.install import available
 from bench.plan import LONG, QUICK, Plan, Suite
@@ -21,7 +21,7 @@ from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
 from bench.targets import Judgement, judged, missed, verdicts
 
-CONTENDERS = ("floor", "bare", "relay", "sdk", "plain", "thin", "client")
+CONTENDERS = (FLOOR, BARE, BARE_ON_UVLOOP, RELAY, SDK, *BEFORE_DAEMON)
 EVERYBODY = (*CONTENDERS, *PEERS)
 SUITES: Mapping[str, Suite] = {
     "sequential": call_suites.sequential,
@@ -37,13 +37,14 @@ SUITES: Mapping[str, Suite] = {
 _WITH_PEERS = 3
 EPILOG = """\
 contenders:
-  floor    an asyncio program that holds the servers' pipes itself, with subprocesses and streams
-  bare     the same with callbacks, the least that can be done; only calls and listings
-  relay    a blocking relay of bytes, about the least that a gateway can be; only one call at a time
-  sdk      the mcp SDK's Client over stdio
-  plain    the daemon through its socket, by a blocking socket without an event loop: what a script does
-  thin     the same, by an asyncio client with callbacks, as thin as bare
-  client   the same, by supervisor.client
+  floor        an asyncio program that holds the servers' pipes itself, with subprocesses and streams
+  bare         the same with callbacks, the least that can be done; only calls and listings
+  bare-uvloop  bare on uvloop, the loop of the daemon
+  relay        a blocking relay of bytes, about the least that a gateway can be; only one call at a time
+  sdk          the mcp SDK's Client over stdio
+  plain        the daemon through its socket, by a blocking socket without an event loop: what a script does
+  thin         the same, by an asyncio client with callbacks, as thin as bare
+  client       the same, by supervisor.client
 
 peers, with --peers or by name; installed on demand into .tools/peers:
   mcporter   the daemon of mcporter through its socket

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from bench.calm import Calm, Taken, calmest
 from bench.chance import between
 from bench.field import BEFORE_DAEMON, Entrant, Ground, compared
-from bench.figures import RELAY, Compared, Figure, median_of
+from bench.figures import BARE, BARE_ON_UVLOOP, RELAY, SDK, Compared, Figure, median_of
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.processes import cpu_seconds
+
+_FOR_REFERENCE = (BARE, BARE_ON_UVLOOP, RELAY)
+"""They show what calls cost at least, and that is all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ class Plan:
 
     def holders(self, ground: Ground) -> list[str]:
         """One contender for each kind of holder: all our clients stand before the same daemon."""
-        left_out = {"bare", RELAY, *BEFORE_DAEMON, *ground.out} | (set() if self.with_sdk else {"sdk"})
+        left_out = {*_FOR_REFERENCE, *BEFORE_DAEMON, *ground.out, *(() if self.with_sdk else (SDK,))}
         return [name for name in ground.contenders if name == ground.champion or name not in left_out]
 
     def warm(self, entrant: Entrant, times: int | None = None) -> None:
