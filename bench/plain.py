@@ -56,8 +56,10 @@ class Plain:
     async def close(self) -> None:
         """Nothing: the daemon is ended by whoever started it."""
 
-    async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
-        return list(self._taken(_call(0, tool, arguments), times))
+    async def in_turn(
+        self, tool: str, arguments: Mapping[str, Any], times: int, longest: int = LONGEST
+    ) -> list[int]:
+        return list(self._taken(_call(0, tool, arguments), times, longest))
 
     async def at_rate(
         self, tool: str, arguments: Mapping[str, Any], slices: int, calls: int, interval: int
@@ -101,9 +103,9 @@ class Plain:
         """Nanoseconds that each listing took that asks only for what is new, when nothing is."""
         return list(self._taken(request_tail("tools/list", {"since": self._generation}), times))
 
-    def _taken(self, tail: bytes, times: int) -> Iterator[int]:
+    def _taken(self, tail: bytes, times: int, longest: int = LONGEST) -> Iterator[int]:
         """The nanoseconds of each of up to `times` requests, one after the other."""
-        ask, deadline = self._line.ask, perf_counter_ns() + LONGEST
+        ask, deadline = self._line.ask, perf_counter_ns() + longest
         for _ in range(times):
             began = perf_counter_ns()
             ask(tail)

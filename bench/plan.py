@@ -24,8 +24,8 @@ class Plan:
     """Seconds after which no further round begins, so that a busy machine costs precision and not time."""
     warm_up: int = 200
     calls: int = 2000
-    block: int = 200
-    """Calls in a row where contenders take short turns."""
+    block: int = 50_000_000
+    """Nanoseconds of calls in a row where contenders take short turns: a slow one is disturbed no oftener."""
     blocks: int = 60
     flood: int = 12_000
     big: int = 30
