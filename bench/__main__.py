@@ -15,7 +15,7 @@ from bench.environment import described, prepare
 from bench.field import BEFORE_DAEMON, Ground
 from bench.figures import BARE, BARE_ON_UVLOOP, FLOOR, RELAY, SDK, Figure
 from bench.peers import PEERS
-from bench.peers.install import available
+from bench.peers.install import Unavailable, available
 from bench.plan import LONG, QUICK, Plan, Suite
 from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
@@ -99,7 +99,7 @@ def contenders_of(options: argparse.Namespace) -> list[str]:
     asked = [*options.contenders, *(PEERS if options.peers else ())]
     peers = available(name for name in PEERS if name in asked)
     own = [name for name in options.contenders if name not in PEERS]
-    if "sdk" in own:
+    if SDK in own:
         prepare()
     return [*(name for name in own if name != "client" or find_spec("supervisor.client")), *peers]
 
@@ -136,7 +136,11 @@ def main() -> int:
     options = arguments()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
-    contenders = contenders_of(options)
+    try:
+        contenders = contenders_of(options)
+    except Unavailable as exc:
+        print(f"cannot measure the SDK; leave it out with --contenders: {exc}", file=sys.stderr)
+        return 1
     machine = described(contenders)
     if os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
         print("the machine is busy: ratios will be rough", file=sys.stderr)
