@@ -6,7 +6,7 @@ from bench.call_suites import calm_blocks, pooled, ratios_between
 from bench.calm import Calm, Taken, calmest
 from bench.end_suites import Temper, left_after_kill
 from bench.figures import NANO, Figure
-from bench.harm_suite import Round, over_twin, over_without, title
+from bench.harm_suite import Round, over_twin, over_without, slowest, title
 from bench.life_suites import HTTP_MEMORY
 from bench.plan import Rounds
 from bench.table import table
@@ -157,6 +157,10 @@ def test_all_calls_beside_a_bad_server_are_taken_together() -> None:
     ]
 
     assert (over_twin(rounds), over_without(rounds)) == (2.0, 2.0)
+    assert [figure.values for figure in slowest("crash", rounds)] == [
+        {"plain": pytest.approx(4 * NANO)},
+        {"plain": pytest.approx(2 * NANO)},
+    ]
 
 
 def test_a_measurement_that_time_was_stolen_from_is_taken_again() -> None:
