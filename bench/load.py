@@ -15,6 +15,8 @@ LONGEST = 2_000_000_000
 """Nanoseconds after which a load makes no further call: a busy machine costs precision, not time."""
 FLOOD = 500_000_000
 """The same where many calls are under way: all contenders, quick or slow, have about as many rounds."""
+PAUSE = 0.005
+"""Seconds between two tries on a gateway that is not up yet: the same before ours and before peers."""
 CHUNK = 1 << 16
 """Bytes read at a time: memory for four times as many comes from the kernel and goes back at every read."""
 ECHO = "echo"

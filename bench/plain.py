@@ -18,9 +18,8 @@ from bench.channel import request_tail
 from bench.contender import Fleet
 from bench.figures import NANO
 from bench.line import Line, good
-from bench.load import ECHO, ECHO_ARGUMENTS, FLOOD, LONGEST, CallFailed
+from bench.load import ECHO, ECHO_ARGUMENTS, FLOOD, LONGEST, PAUSE, CallFailed
 
-_PAUSE = 0.005
 CONNECTED = "connected"
 
 
@@ -51,7 +50,7 @@ class Plain:
             try:
                 return Line(self._fleet.socket)
             except (FileNotFoundError, ConnectionRefusedError):
-                time.sleep(_PAUSE)
+                time.sleep(PAUSE)
 
     async def close(self) -> None:
         """Nothing: the daemon is ended by whoever started it."""
