@@ -174,7 +174,7 @@ def listing(ground: Ground, plan: Plan) -> list[Figure]:
     """All tools of a server that has 500, in full and when nothing is new."""
     whole, news = Rounds(), Rounds()
     ground.peers_lack("list again with since", "none lists only what is new")
-    with ground.field(fleet_of(1, tools=MANY_TOOLS), but=("client", RELAY)) as entrants:
+    with ground.field(fleet_of(1, tools=MANY_TOOLS), but=(RELAY,)) as entrants:
         for entrant in plan.turns(entrants):
             with entrant.excused(f"listing of {MANY_TOOLS} tools"):
                 listings = partial(_p50, entrant, "listings", times=plan.listings)

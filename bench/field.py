@@ -17,7 +17,8 @@ from bench.peers import PEERS
 from bench.processes import Stuck
 from bench.telling import Worker
 
-BEFORE_DAEMON = ("plain", "thin", "client")
+LIBRARY = "client"
+BEFORE_DAEMON = ("plain", "thin", LIBRARY)
 """Clients of our daemon, the thinnest first: it stands for the daemon where one is enough."""
 _JUDGED_BY = (FLOOR, SDK, *PEERS)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from bench.calm import Calm, Taken, calmest
 from bench.chance import between
-from bench.field import BEFORE_DAEMON, Entrant, Ground, compared
+from bench.field import BEFORE_DAEMON, LIBRARY, Entrant, Ground, compared
 from bench.figures import BARE, BARE_ON_UVLOOP, RELAY, SDK, Compared, Figure, median_of
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.processes import cpu_seconds
@@ -58,6 +58,11 @@ class Plan:
         """One contender for each kind of holder: all our clients stand before the same daemon."""
         left_out = {*_FOR_REFERENCE, *BEFORE_DAEMON, *ground.out, *(() if self.with_sdk else (SDK,))}
         return [name for name in ground.contenders if name == ground.champion or name not in left_out]
+
+    def holders_and_library(self, ground: Ground) -> list[str]:
+        """The same, and what Python users get before the daemon, where that makes a difference."""
+        holders = self.holders(ground)
+        return [name for name in ground.contenders if name in holders or name == LIBRARY]
 
     def warm(self, entrant: Entrant, times: int | None = None) -> None:
         """Have the entrant do something before the clock runs."""
