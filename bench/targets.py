@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, assert_never
 
+from bench.chance import ANYWHERE
 from bench.end_suites import AFTER_KILL, MANY, left_after_kill
 from bench.field import BEFORE_DAEMON
 from bench.figures import FLOOR, SDK, Figure, Unit, shown
@@ -121,15 +122,21 @@ def _judgement(target: Target, figure: Figure | None) -> Judgement:
     divisor = figure.values[other] if other else 1
     reached = figure.values[client] / divisor
     low, high = figure.between.get((client, other), (reached, reached))
-    around = "" if low == high else f" ({target.shown(low)} to {target.shown(high)})"
     beside = figure.values.get(THIN) if client != THIN else None
     return Judgement(
         target,
         _verdict(target, low, high),
         client,
-        target.shown(reached) + around,
+        target.shown(reached) + _around(target, low, high),
         "-" if beside is None else target.shown(beside / divisor),
     )
+
+
+def _around(target: Target, low: float, high: float) -> str:
+    """In words, how far chance may have moved what was reached."""
+    if (low, high) == ANYWHERE:
+        return " (measured once)"
+    return "" if low == high else f" ({target.shown(low)} to {target.shown(high)})"
 
 
 def _verdict(target: Target, low: float, high: float) -> Verdict:

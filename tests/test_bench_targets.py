@@ -9,7 +9,7 @@ from bench.figures import NANO, Figure
 from bench.harm_suite import Round, over_twin, over_without, slowest, title
 from bench.life_suites import HTTP_MEMORY
 from bench.plan import Rounds
-from bench.table import table
+from bench.table import as_json, table
 from bench.targets import TARGETS, judged, missed, verdicts
 
 P50 = "sequential p50"
@@ -78,6 +78,7 @@ def test_chance_is_looked_at_for_the_client_that_is_judged() -> None:
     rounds = Rounds()
     for name, value in {"floor": 1.0, "relay": 2.0, "plain": 3.0, "thin": 4.0, "mcporter": 6.0}.items():
         rounds.add(name, Taken(value, 0))
+        rounds.add(name, Taken(value, 0))
 
     others = {"floor": (3.0, 3.0), "mcporter": (0.5, 0.5)}
     assert rounds.between == {("plain", other): ends for other, ends in others.items()}
@@ -121,6 +122,17 @@ def test_only_a_bound_that_was_certainly_passed_is_missed(
     figure = Figure(P50, "seconds", {"floor": 1.0, "plain": reached}, {("plain", "floor"): between})
 
     assert missed(judged([figure])) is failed
+
+
+def test_what_was_measured_once_tells_nothing_about_a_ratio() -> None:
+    rounds = Rounds()
+    for name, value in {"floor": 1.0, "plain": 9.0}.items():
+        rounds.add(name, Taken(value, 0))
+
+    figure = Figure("list 500 tools p50", "seconds", rounds.medians, rounds.between)
+
+    assert told(figure)[3:] == ["9 (measured once)", "-", "cannot be told"]
+    assert "Infinity" not in as_json([figure], {}, [])
 
 
 @pytest.mark.parametrize("temper", ["stubborn", "ordinary"])
