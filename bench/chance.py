@@ -10,7 +10,8 @@ from bench.figures import percentile
 _DRAWS = 300
 _SEED = 7
 ANYWHERE = (0.0, math.inf)
-"""Where a figure may lie of which there is one window only."""
+"""Where a figure may lie of which there are fewer than `_FEW` windows."""
+_FEW = 3
 _ASIDE = 0.025
 """The share of draws that is left out at either end."""
 
@@ -22,7 +23,7 @@ def between(windows: Sequence[Window], figure: Callable[[Sequence[Window]], floa
 
     Whole windows are drawn, not calls: what disturbs one call disturbs its neighbours, too.
     """
-    if len(windows) == 1:
+    if len(windows) < _FEW:
         return ANYWHERE
     dice = random.Random(_SEED)
     drawn = sorted(figure(dice.choices(windows, k=len(windows))) for _ in range(_DRAWS))

@@ -135,7 +135,7 @@ def _judgement(target: Target, figure: Figure | None) -> Judgement:
 def _around(target: Target, low: float, high: float) -> str:
     """In words, how far chance may have moved what was reached."""
     if (low, high) == ANYWHERE:
-        return " (measured once)"
+        return " (of too few rounds)"
     return "" if low == high else f" ({target.shown(low)} to {target.shown(high)})"
 
 

@@ -77,8 +77,8 @@ def test_how_far_chance_goes_is_asked_of_the_best_peer() -> None:
 def test_chance_is_looked_at_for_the_client_that_is_judged() -> None:
     rounds = Rounds()
     for name, value in {"floor": 1.0, "relay": 2.0, "plain": 3.0, "thin": 4.0, "mcporter": 6.0}.items():
-        rounds.add(name, Taken(value, 0))
-        rounds.add(name, Taken(value, 0))
+        for _ in range(3):
+            rounds.add(name, Taken(value, 0))
 
     others = {"floor": (3.0, 3.0), "mcporter": (0.5, 0.5)}
     assert rounds.between == {("plain", other): ends for other, ends in others.items()}
@@ -124,14 +124,16 @@ def test_only_a_bound_that_was_certainly_passed_is_missed(
     assert missed(judged([figure])) is failed
 
 
-def test_what_was_measured_once_tells_nothing_about_a_ratio() -> None:
+@pytest.mark.parametrize("times", [1, 2])
+def test_too_few_rounds_tell_nothing_about_a_ratio(times: int) -> None:
     rounds = Rounds()
     for name, value in {"floor": 1.0, "plain": 9.0}.items():
-        rounds.add(name, Taken(value, 0))
+        for _ in range(times):
+            rounds.add(name, Taken(value, 0))
 
     figure = Figure("list 500 tools p50", "seconds", rounds.medians, rounds.between)
 
-    assert told(figure)[3:] == ["9 (measured once)", "-", "cannot be told"]
+    assert told(figure)[3:] == ["9 (of too few rounds)", "-", "cannot be told"]
     assert "Infinity" not in as_json([figure], {}, [])
 
 
