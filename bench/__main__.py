@@ -12,16 +12,16 @@ from pathlib import Path
 
 from bench import call_suites, end_suites, harm_suite, life_suites
 from bench.environment import described, prepare
-from bench.field import Ground
-from bench.figures import Figure
+from bench.field import BEFORE_DAEMON, Ground
+from bench.figures import BARE, BARE_ON_UVLOOP, FLOOR, RELAY, SDK, Figure
 from bench.peers import PEERS
-from bench.peers.install import available
+from bench.peers.install import Unavailable, available
 from bench.plan import LONG, QUICK, Plan, Suite
 from bench.processes import DAEMON, Stuck
 from bench.table import as_json, table
-from bench.targets import verdicts
+from bench.targets import Judgement, judged, missed, verdicts
 
-CONTENDERS = ("floor", "bare", "relay", "sdk", "plain", "thin", "client")
+CONTENDERS = (FLOOR, BARE, BARE_ON_UVLOOP, RELAY, SDK, *BEFORE_DAEMON)
 EVERYBODY = (*CONTENDERS, *PEERS)
 SUITES: Mapping[str, Suite] = {
     "sequential": call_suites.sequential,
@@ -37,13 +37,14 @@ SUITES: Mapping[str, Suite] = {
 _WITH_PEERS = 3
 EPILOG = """\
 contenders:
-  floor    an asyncio program that holds the servers' pipes itself, with subprocesses and streams
-  bare     the same with callbacks, the least that can be done; only calls and listings
-  relay    a blocking relay of bytes, the least that a gateway can be; only one call at a time
-  sdk      the mcp SDK's Client over stdio
-  plain    the daemon through its socket, by a blocking socket without an event loop: what a script does
-  thin     the same, by an asyncio client with callbacks, as thin as bare
-  client   the same, by supervisor.client
+  floor        an asyncio program that holds the servers' pipes itself, with subprocesses and streams
+  bare         the same with callbacks, the least that can be done; only calls and listings
+  bare-uvloop  bare on uvloop, the loop of the daemon
+  relay        a blocking relay of bytes, about the least that a gateway can be; only one call at a time
+  sdk          the mcp SDK's Client over stdio
+  plain        the daemon through its socket, by a blocking socket without an event loop: what a script does
+  thin         the same, by an asyncio client with callbacks, as thin as bare
+  client       the same, by supervisor.client
 
 peers, with --peers or by name; installed on demand into .tools/peers:
   mcporter   the daemon of mcporter through its socket
@@ -74,6 +75,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=SUITES, help="this suite; may be repeated")
     parser.add_argument("--contenders", type=_names, default=CONTENDERS, metavar="NAME,…", help="only these")
     parser.add_argument("--peers", action="store_true", help="and what users would take instead")
+    parser.add_argument("--check", action="store_true", help="leave with status 1 when a target is missed")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there, too")
     parser.add_argument(
         "--daemon",
@@ -97,7 +99,7 @@ def contenders_of(options: argparse.Namespace) -> list[str]:
     asked = [*options.contenders, *(PEERS if options.peers else ())]
     peers = available(name for name in PEERS if name in asked)
     own = [name for name in options.contenders if name not in PEERS]
-    if "sdk" in own:
+    if SDK in own:
         prepare()
     return [*(name for name in own if name != "client" or find_spec("supervisor.client")), *peers]
 
@@ -124,14 +126,9 @@ def _leave(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
-def report(figures: list[Figure], contenders: list[str], machine: Mapping[str, str], notes: list[str]) -> str:
-    """Everything on one page: the machine, the table, what it lacks and why, and the targets."""
-    parts = [
-        [f"{name}: {text}" for name, text in machine.items()],
-        [table(figures, contenders)],
-        notes,
-        verdicts(figures),
-    ]
+def report(machine: Mapping[str, str], rows: str, notes: list[str], judgements: list[Judgement]) -> str:
+    """Everything on one page: the machine, the table, what to know of it, and the targets."""
+    parts = [[f"{name}: {text}" for name, text in machine.items()], [rows], notes, verdicts(judgements)]
     return "\n\n".join("\n".join(part) for part in parts if part)
 
 
@@ -139,7 +136,11 @@ def main() -> int:
     options = arguments()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
-    contenders = contenders_of(options)
+    try:
+        contenders = contenders_of(options)
+    except Unavailable as exc:
+        print(f"cannot measure the SDK; leave it out with --contenders: {exc}", file=sys.stderr)
+        return 1
     machine = described(contenders)
     if os.getloadavg()[0] > (os.cpu_count() or 1) / 2:
         print("the machine is busy: ratios will be rough", file=sys.stderr)
@@ -151,10 +152,11 @@ def main() -> int:
         print(exc, file=sys.stderr)
         return 1
     machine["processor time stolen"] = str(plan.calm)
-    print(report(figures, contenders, machine, ground.notes))
+    judgements = judged(figures)
+    print(report(machine, table(figures, contenders), ground.notes, judgements))
     if options.json is not None:
         options.json.write_text(as_json(figures, machine, ground.notes))
-    return 0
+    return 1 if options.check and missed(judgements) else 0
 
 
 if __name__ == "__main__":

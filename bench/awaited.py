@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import Any, ClassVar
 
-from bench.load import ECHO, ECHO_ARGUMENTS, Call, CallFailed, at_once_awaited, in_turn_awaited
+from bench.load import ECHO, ECHO_ARGUMENTS, LONGEST, Call, CallFailed, at_once_awaited, in_turn_awaited
 
 
 class AwaitedContender(ABC):
@@ -25,8 +25,10 @@ class AwaitedContender(ABC):
             CallFailed: it answered with an error.
         """
 
-    async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
-        return await in_turn_awaited(self._caller(0, tool, arguments), times)
+    async def in_turn(
+        self, tool: str, arguments: Mapping[str, Any], times: int, longest: int = LONGEST
+    ) -> list[int]:
+        return await in_turn_awaited(self._caller(0, tool, arguments), times, longest)
 
     async def at_once(self, servers: int, in_flight: int, times: int) -> tuple[int, int]:
         calls = [self._caller(server, ECHO, ECHO_ARGUMENTS) for server in range(servers)]

@@ -16,8 +16,14 @@ BIG = 1_000_000
 MANY_TOOLS = 500
 _BETWEEN_BLOCKS = 20
 """Calls of an entrant whose turn it is that are not counted."""
+_MOST = 100_000
+"""Calls that nobody makes within a block."""
 _GROWING = 2
 """Large answers at the beginning whose time is not counted: buffers grow."""
+OWN_CALLS = (
+    "CPU per call: of the process that holds the servers' pipes; that of floor, bare, bare-uvloop and sdk is "
+    "what makes the calls, too, and a gateway's is not"
+)
 LIST_NEWS = ("plain", "thin")
 """Clients that ask only for what is new."""
 
@@ -29,12 +35,14 @@ def sequential(ground: Ground, plan: Plan) -> list[Figure]:
     as a sleeping one is woken, twice for the floor and four times for a gateway, or as the scheduler spares
     them that; on a virtual machine that is most of the time and changes from minute to minute.
     """
+    ground.remark(OWN_CALLS)
     with on_one_processor(), ground.field(fleet_of(1)) as entrants:
         return list(_one_at_a_time(entrants, plan, "sequential"))
 
 
 def calls(ground: Ground, plan: Plan) -> list[Figure]:
     """One call at a time, many at a time, over many servers, and large results; on all processors."""
+    ground.remark(OWN_CALLS)
     with ground.field(fleet_of(8)) as entrants:
         many = [entrant for entrant in entrants if entrant.name != RELAY]
         return [
@@ -46,16 +54,12 @@ def calls(ground: Ground, plan: Plan) -> list[Figure]:
 
 
 def _one_at_a_time(entrants: Sequence[Entrant], plan: Plan, title: str) -> Iterator[Figure]:
-    """Short blocks in turn, all calls of one contender taken together: a p99 needs thousands of them.
+    """Short blocks in turn, all calls of one contender taken together: a p99 needs many of them.
 
     What disturbs the machine disturbs the blocks of all, and how far it moves a ratio can be told from them.
     """
-    turns, spent = list[dict[str, Taken[list[int]]]](), Spent()
-    for _ in plan.rounds_of(plan.blocks):
-        turns.append({})
-        for entrant in [each for each in entrants if not each.out]:
-            with entrant.excused(title):
-                turns[-1][entrant.name] = plan.calm.take(partial(_block, entrant, plan, spent))
+    spent = Spent()
+    turns = list(_turns(entrants, plan, title, spent))
     blocks = calm_blocks(turns, least=plan.blocks // 3)
     for share in (0.5, 0.99):
         name = f"{title} p{100 * share:.0f}"
@@ -65,12 +69,28 @@ def _one_at_a_time(entrants: Sequence[Entrant], plan: Plan, title: str) -> Itera
 
 Block = dict[str, list[int]]
 """How long calls took, by contender."""
+Turn = dict[str, Taken[list[int]]]
+"""The same, with what was stolen meanwhile."""
+
+
+def _turns(entrants: Sequence[Entrant], plan: Plan, title: str, spent: Spent) -> Iterator[Turn]:
+    """Blocks of equal duration, one of each contender in a turn; all are warmed up before the first."""
+    for entrant in entrants:
+        with entrant.excused(title):
+            plan.warm(entrant)
+    for _ in plan.rounds_of(plan.blocks):
+        turn: Turn = {}
+        for entrant in [each for each in entrants if not each.out]:
+            with entrant.excused(title):
+                plan.warm(entrant, _BETWEEN_BLOCKS)
+                turn[entrant.name] = plan.calm.take(partial(_block, entrant, plan, spent))
+        yield turn
 
 
 def _block(entrant: Entrant, plan: Plan, spent: Spent) -> list[int]:
-    plan.warm(entrant, _BETWEEN_BLOCKS)
+    calls = {"tool": ECHO, "arguments": ECHO_ARGUMENTS, "times": _MOST, "longest": plan.block}
     with spent.on(entrant):
-        taken: list[int] = entrant.ask("in_turn", tool=ECHO, arguments=ECHO_ARGUMENTS, times=plan.block)
+        taken: list[int] = entrant.ask("in_turn", **calls)
     spent.count(entrant, len(taken))
     return taken
 
@@ -116,6 +136,9 @@ def _of_all(blocks: Sequence[Block], name: str, share: float) -> float:
 def _in_flight(entrants: Sequence[Entrant], plan: Plan, *, servers: int, in_flight: int) -> Iterator[Figure]:
     rates, spent = Rounds(), Spent()
     where = f"{in_flight} in flight, {servers} server{'s' if servers > 1 else ''}"
+    for entrant in [each for each in entrants if not each.out]:
+        with entrant.excused(where):
+            entrant.ask("at_once", servers=servers, in_flight=in_flight, times=plan.warm_up)
     for entrant in plan.turns(entrants):
         with entrant.excused(where):
             plan.warm(entrant, _BETWEEN_BLOCKS)
@@ -151,7 +174,7 @@ def listing(ground: Ground, plan: Plan) -> list[Figure]:
     """All tools of a server that has 500, in full and when nothing is new."""
     whole, news = Rounds(), Rounds()
     ground.peers_lack("list again with since", "none lists only what is new")
-    with ground.field(fleet_of(1, tools=MANY_TOOLS), but=("client", RELAY)) as entrants:
+    with ground.field(fleet_of(1, tools=MANY_TOOLS), but=(RELAY,)) as entrants:
         for entrant in plan.turns(entrants):
             with entrant.excused(f"listing of {MANY_TOOLS} tools"):
                 listings = partial(_p50, entrant, "listings", times=plan.listings)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from bench.channel import Channel, request_tail, sender
-from bench.load import ECHO, ECHO_ARGUMENTS, CallFailed, Send, at_once, in_turn
+from bench.load import ECHO, ECHO_ARGUMENTS, LONGEST, CallFailed, Send, at_once, in_turn
 
 _LAST_WORD = 10.0
 """Seconds within which a caller must hear that its server was killed."""
@@ -32,8 +32,10 @@ class SendingContender(ABC):
     async def text(self, server: int, tool: str) -> str:
         """What a tool without arguments says."""
 
-    async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
-        return await in_turn(self.sender(0, tool, arguments), times)
+    async def in_turn(
+        self, tool: str, arguments: Mapping[str, Any], times: int, longest: int = LONGEST
+    ) -> list[int]:
+        return await in_turn(self.sender(0, tool, arguments), times, longest)
 
     async def at_once(self, servers: int, in_flight: int, times: int) -> tuple[int, int]:
         return await at_once([self.sender(n, ECHO, ECHO_ARGUMENTS) for n in range(servers)], in_flight, times)

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from bench.load import LONGEST
+
 ECHO_SERVER = Path(__file__).with_name("echo_server.py")
 INITIALIZE = {
     "protocolVersion": "2025-11-25",
@@ -55,8 +57,10 @@ class Contender(Protocol):
         """Take down what `open` brought up."""
         ...
 
-    async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
-        """Nanoseconds that each call to the first server took."""
+    async def in_turn(
+        self, tool: str, arguments: Mapping[str, Any], times: int, longest: int = LONGEST
+    ) -> list[int]:
+        """Nanoseconds that each call to the first server took, the last one begun within `longest`."""
         ...
 
     async def at_once(self, servers: int, in_flight: int, times: int) -> tuple[int, int]:

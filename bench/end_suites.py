@@ -3,10 +3,11 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from bench.contender import Fleet
 from bench.field import Entrant, Ground, fleet_of
@@ -16,35 +17,56 @@ from bench.plan import Plan
 from bench.processes import alive, ended_at_last, signal_if_alive
 from bench.telling import Worker
 
-STUBBORN = 10
+SERVERS = 10
 MANY = 50
 AFTER_KILL = "left after kill -9 of the daemon"
-_LAST_BREATH = 0.2
-"""Seconds in which what dies with its parent has died."""
+_LAST_BREATH = 0.5
+"""Seconds in which what dies with its parent, or with its input, has died."""
+_PAUSE = 0.01
+
+Temper = Literal["stubborn", "ordinary"]
+"""Stubborn servers ignore SIGTERM and the end of their input, ordinary ones end with either."""
+
+
+def left_after_kill(temper: Temper) -> str:
+    return f"{temper} servers left after kill -9 of the holder"
 
 
 def leave(ground: Ground, plan: Plan) -> list[Figure]:
-    """The end of the holder, with servers that ignore SIGTERM and the end of their input."""
-    took: dict[str, float] = {}
-    left: dict[str, float] = {}
-    orphans: dict[str, float] = {}
-    for name in plan.holders(ground):
-        with ground.excused(name, "exit with stubborn servers"):
-            took[name], left[name] = _ended(ground, name, _fleet(plan, STUBBORN), _ask_to_end)
-    for name in plan.holders(ground):
-        with ground.excused(name, "kill -9 of the holder"):
-            _, orphans[name] = _ended(ground, name, _fleet(plan, STUBBORN), _kill)
+    """The end of the holder: asked for, and SIGKILL."""
     return [
-        Figure(f"exit with {STUBBORN} stubborn servers, grace {plan.stop_grace:.0f} s", "seconds", took),
-        Figure("servers left after that", "count", left),
-        Figure("servers left after kill -9 of the holder", "count", orphans),
+        *_asked_to_end(ground, plan),
+        _killed(ground, plan, "stubborn"),
+        _killed(ground, plan, "ordinary"),
         *_many(ground, plan),
         *_killed_and_started_again(ground),
     ]
 
 
-def _fleet(plan: Plan, servers: int) -> Fleet:
-    return fleet_of(servers, stubborn=True, stop_grace=plan.stop_grace)
+def _asked_to_end(ground: Ground, plan: Plan) -> list[Figure]:
+    """What the end takes, and leaves, with stubborn servers."""
+    took: dict[str, float] = {}
+    left: dict[str, float] = {}
+    for name in plan.holders(ground):
+        with ground.excused(name, "exit with stubborn servers"):
+            took[name], left[name] = _ended(ground, name, _fleet(plan, SERVERS), _ask_to_end)
+    return [
+        Figure(f"exit with {SERVERS} stubborn servers, grace {plan.stop_grace:.0f} s", "seconds", took),
+        Figure("servers left after that", "count", left),
+    ]
+
+
+def _killed(ground: Ground, plan: Plan, temper: Temper) -> Figure:
+    """What SIGKILL of the holder leaves of its servers."""
+    left: dict[str, float] = {}
+    for name in plan.holders(ground):
+        with ground.excused(name, f"kill -9 of the holder of {temper} servers"):
+            _, left[name] = _ended(ground, name, _fleet(plan, SERVERS, temper), _kill)
+    return Figure(left_after_kill(temper), "count", left)
+
+
+def _fleet(plan: Plan, servers: int, temper: Temper = "stubborn") -> Fleet:
+    return fleet_of(servers, stubborn=temper == "stubborn", stop_grace=plan.stop_grace)
 
 
 def _many(ground: Ground, plan: Plan) -> list[Figure]:
@@ -67,14 +89,13 @@ def _killed_and_started_again(ground: Ground) -> list[Figure]:
     if champion is None:
         return []
     ground.peers_lack("what the next start leaves", "none looks for what an earlier life left")
-    fleet = replace(fleet_of(STUBBORN, stubborn=True), brood=True, mark=f"bench-brood-{os.getpid()}")
+    fleet = replace(fleet_of(SERVERS, stubborn=True), brood=True, mark=f"bench-brood-{os.getpid()}")
     with all_ended(fleet.mark), ground.enter(champion, fleet) as entrant:
-        servers = set(entrant.pids(STUBBORN))
+        servers = set(entrant.pids(SERVERS))
         broods = set(marked(fleet.mark)) - servers
-        assert len(broods) == STUBBORN, "each server has one descendant that left it"
+        assert len(broods) == SERVERS, "each server has one descendant that left it"
         _kill(entrant)
-        time.sleep(_LAST_BREATH)
-        counts = [sum(map(alive, servers)), sum(map(alive, broods))]
+        counts = [_left_of(servers), sum(map(alive, broods))]
         counts.append(_left_by_the_next(ground, champion, entrant.worker.fleet, servers | broods))
     names = ("direct children", "descendants that left them", "of both after the daemon's next start")
     return [
@@ -111,8 +132,15 @@ def _ended(ground: Ground, name: str, fleet: Fleet, end: Callable[[Entrant], Non
         began = time.monotonic()
         end(entrant)
         took = time.monotonic() - began
-        time.sleep(_LAST_BREATH)
-        return took, sum(map(alive, pids))
+        return took, _left_of(pids)
+
+
+def _left_of(pids: Collection[int]) -> int:
+    """How many of these processes live when those that die have had time for it."""
+    deadline = time.monotonic() + _LAST_BREATH
+    while any(map(alive, pids)) and time.monotonic() < deadline:
+        time.sleep(_PAUSE)
+    return sum(map(alive, pids))
 
 
 def _ask_to_end(entrant: Entrant) -> None:

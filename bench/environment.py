@@ -9,7 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from bench.peers import PEERS
-from bench.peers.install import pinned_version
+from bench.peers.install import pinned_version, run
 from bench.processes import ROOT, TOOLS_PYTHON
 
 _REQUIREMENTS = Path(__file__).with_name("requirements.txt")
@@ -17,14 +17,18 @@ _PACKAGES = ("mcp-supervisor", "uvloop", "msgspec", "anyio")
 
 
 def prepare() -> None:
-    """Have `.tools/bench` hold what `requirements.txt` names, made anew only when that has changed."""
+    """Have `.tools/bench` hold what `requirements.txt` names, made anew only when that has changed.
+
+    Raises:
+        Unavailable: it cannot be had, or not in time.
+    """
     directory = TOOLS_PYTHON.parents[1]
     made_from = directory / "requirements.txt"
     if made_from.exists() and made_from.read_text() == _REQUIREMENTS.read_text():
         return
-    subprocess.run([sys.executable, "-m", "venv", directory], check=True)
-    pip = [TOOLS_PYTHON, "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*map(str, pip), "install", "--requirement", str(_REQUIREMENTS)], check=True)
+    run([sys.executable, "-m", "venv", str(directory)])
+    pip = [str(TOOLS_PYTHON), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    run([*pip, "install", "--requirement", str(_REQUIREMENTS)])
     made_from.write_text(_REQUIREMENTS.read_text())
 
 

@@ -17,9 +17,10 @@ from bench.peers import PEERS
 from bench.processes import Stuck
 from bench.telling import Worker
 
-BEFORE_DAEMON = ("plain", "thin", "client")
+LIBRARY = "client"
+BEFORE_DAEMON = ("plain", "thin", LIBRARY)
 """Clients of our daemon, the thinnest first: it stands for the daemon where one is enough."""
-_JUDGED_BY = (FLOOR, RELAY, SDK, *PEERS)
+_JUDGED_BY = (FLOOR, SDK, *PEERS)
 
 
 def compared(names: Iterable[str]) -> list[Compared]:
@@ -76,7 +77,7 @@ class Ground:
     out: set[str] = field(default_factory=set)
     """Peers that were given up in the suite under way."""
     notes: list[str] = field(default_factory=list)
-    """Why which figures are missing."""
+    """Why which figures are missing, and what to know of others."""
 
     @contextmanager
     def excused(self, name: str, figure: str) -> Iterator[None]:
@@ -99,6 +100,11 @@ class Ground:
         """Take note of a figure that no peer can have, if there are peers at all."""
         if not PEERS.keys().isdisjoint(self.contenders):
             self.notes.append(f"{figure}: not for peers: {reason}")
+
+    def remark(self, text: str) -> None:
+        """Take note, once, of what must be known to read some figures."""
+        if text not in self.notes:
+            self.notes.append(text)
 
     @contextmanager
     def field(self, fleet: Fleet, *, but: Sequence[str] = ()) -> Iterator[list[Entrant]]:

@@ -9,6 +9,8 @@ Unit = Literal["seconds", "bytes", "calls/s", "count", "times"]
 FLOOR = "floor"
 SDK = "sdk"
 RELAY = "relay"
+BARE = "bare"
+BARE_ON_UVLOOP = "bare-uvloop"
 Compared = tuple[str, str]
 """A contender and another one, whose value its own is divided by; nobody's when it is a ratio already."""
 NANO = 1e-9

@@ -17,7 +17,7 @@ import msgspec
 from bench.channel import LOST, Answer, read_answer, request_tail
 from bench.contender import INITIALIZE, Fleet
 from bench.line import good
-from bench.load import ECHO, ECHO_ARGUMENTS, FLOOD, CallFailed, in_turn_awaited
+from bench.load import ECHO, ECHO_ARGUMENTS, FLOOD, LONGEST, CallFailed, in_turn_awaited
 
 _LONGEST_LINE = 16 * 1024 * 1024
 _LIST = request_tail("tools/list", {})
@@ -95,15 +95,17 @@ class Floor:
             child.end()
         await asyncio.gather(*(child.gone(self._fleet.stop_grace) for child in self._children))
 
-    async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
-        return await self._asked(_call(tool, arguments), times)
+    async def in_turn(
+        self, tool: str, arguments: Mapping[str, Any], times: int, longest: int = LONGEST
+    ) -> list[int]:
+        return await self._asked(_call(tool, arguments), times, longest)
 
     async def listings(self, times: int) -> list[int]:
         return await self._asked(_LIST, times)
 
-    async def _asked(self, tail: bytes, times: int) -> list[int]:
+    async def _asked(self, tail: bytes, times: int, longest: int = LONGEST) -> list[int]:
         child = self._children[0]
-        return await in_turn_awaited(lambda: child.ask(tail), times)
+        return await in_turn_awaited(lambda: child.ask(tail), times, longest)
 
     async def at_once(self, servers: int, in_flight: int, times: int) -> tuple[int, int]:
         began = perf_counter_ns()

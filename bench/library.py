@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
 from typing import Any
 
 from bench.awaited import AwaitedContender
 from bench.contender import Fleet
-from bench.thin import Thin
+from bench.load import PAUSE, in_turn_awaited
 from supervisor.client import Client
-from supervisor.errors import SupervisorError
+from supervisor.errors import DaemonUnreachable, SupervisorError
 
 
 class Library(AwaitedContender):
@@ -23,16 +24,31 @@ class Library(AwaitedContender):
         self._closing = asyncio.Event()
 
     async def open(self) -> None:
-        """Connect when the daemon has listed everything, for which the thin client waits."""
-        await Thin(self._fleet).open()
+        """Connect as soon as the daemon listens, and wait until it lists every tool."""
         opened: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._holder = asyncio.get_running_loop().create_task(self._hold(opened))
         self._client = await opened
 
     async def _hold(self, opened: "asyncio.Future[Client]") -> None:
-        async with Client(self._fleet.socket) as client:
+        async with AsyncExitStack() as stack:
+            client = await self._connected(stack)
+            await self._listed(client)
             opened.set_result(client)
             await self._closing.wait()
+
+    async def _connected(self, stack: AsyncExitStack) -> Client:
+        while True:
+            try:
+                return await stack.enter_async_context(Client(self._fleet.socket))
+            except DaemonUnreachable:
+                await asyncio.sleep(PAUSE)
+
+    async def _listed(self, client: Client) -> None:
+        """List tools at every piece of news until all are there."""
+        expected = self._fleet.servers * self._fleet.tools
+        async with client.events(["catalog"]) as news:
+            while len(await client.tools()) != expected:
+                await anext(news)
 
     async def close(self) -> None:
         self._closing.set()
@@ -43,3 +59,7 @@ class Library(AwaitedContender):
         assert self._client is not None
         result = await self._client.call(f"s{server}_{tool}", arguments)
         return str(result["content"][0]["text"])
+
+    async def listings(self, times: int) -> list[int]:
+        assert self._client is not None
+        return await in_turn_awaited(self._client.tools, times)

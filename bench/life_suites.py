@@ -24,8 +24,9 @@ def start(ground: Ground, plan: Plan) -> list[Figure]:
     figures: list[Figure] = []
     for servers in plan.fleets:
         took, memory = Rounds(), Rounds()
+        names_of = plan.holders_and_library if servers == min(plan.fleets) else plan.holders
         for _ in plan.rounds_of(plan.starts, shares=2):
-            for name in plan.holders(ground):
+            for name in names_of(ground):
                 what = f"start with {servers} servers"
                 with ground.excused(name, what):
                     taken = plan.calm.take(partial(_started, ground, name, fleet_of(servers)))
@@ -73,7 +74,7 @@ def death(ground: Ground, plan: Plan) -> list[Figure]:
     slowest: dict[str, float] = {}
     status: dict[str, float] = {}
     fleet = fleet_of(plan.deaths + plan.notices)
-    for name in plan.holders(ground):
+    for name in plan.holders_and_library(ground):
         with ground.excused(name, "kill -9 to error"), ground.enter(name, fleet) as entrant:
             pids = list(enumerate(entrant.pids(fleet.servers)))
             taken = _deaths(entrant, plan, "death", pids[: plan.deaths])

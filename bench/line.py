@@ -4,9 +4,8 @@ import socket
 import struct
 
 from bench.channel import LOST, Answer, read_answer
-from bench.load import CallFailed
+from bench.load import CHUNK, CallFailed
 
-_CHUNK = 1 << 18
 _LONGEST_SILENCE = struct.pack("ll", 10, 0)
 """Ten seconds, as the kernel wants them; with a timeout of Python's own each send and receive would poll."""
 
@@ -45,7 +44,7 @@ class Line:
 
     def _chunk(self) -> bytes:
         try:
-            chunk = self._socket.recv(_CHUNK)
+            chunk = self._socket.recv(CHUNK)
         except BlockingIOError:
             raise TimeoutError("nothing came") from None
         if not chunk:

@@ -2,7 +2,8 @@
 
 A contender built on callbacks is driven by callbacks, so that it pays for no task and no future per
 call; one whose API is awaited is driven by tasks, as its users drive it. Times are nanoseconds. A load makes
-as many calls as it is told, or as many as it can within `LONGEST`, or `FLOOD` when many are under way.
+as many calls as it is told, or as many as it can within `LONGEST` or what it is told instead, or `FLOOD` when
+many are under way.
 """
 
 import asyncio
@@ -14,6 +15,10 @@ LONGEST = 2_000_000_000
 """Nanoseconds after which a load makes no further call: a busy machine costs precision, not time."""
 FLOOD = 500_000_000
 """The same where many calls are under way: all contenders, quick or slow, have about as many rounds."""
+PAUSE = 0.005
+"""Seconds between two tries on a gateway that is not up yet: the same before ours and before peers."""
+CHUNK = 1 << 16
+"""Bytes read at a time: memory for four times as many comes from the kernel and goes back at every read."""
 ECHO = "echo"
 ECHO_ARGUMENTS = {"text": "hello"}
 
@@ -32,11 +37,11 @@ class CallFailed(Exception):
 class _InTurn:
     """One call after the other, the next one sent from the callback of the last."""
 
-    def __init__(self, send: Send, times: int) -> None:
+    def __init__(self, send: Send, times: int, longest: int) -> None:
         self._send, self._times = send, times
         self._taken: list[int] = []
         self._began = 0
-        self._deadline = perf_counter_ns() + LONGEST
+        self._deadline = perf_counter_ns() + longest
         self.finished: asyncio.Future[list[int]] = asyncio.get_running_loop().create_future()
 
     def go_on(self) -> None:
@@ -54,9 +59,9 @@ class _InTurn:
             self.go_on()
 
 
-async def in_turn(send: Send, times: int) -> list[int]:
-    """How long each of up to `times` calls took, one after the other."""
-    load = _InTurn(send, times)
+async def in_turn(send: Send, times: int, longest: int = LONGEST) -> list[int]:
+    """How long each of up to `times` calls took, one after the other, the last one begun within `longest`."""
+    load = _InTurn(send, times, longest)
     load.go_on()
     return await load.finished
 
@@ -94,10 +99,10 @@ async def at_once(sends: list[Send], in_flight: int, times: int) -> tuple[int, i
     return made, perf_counter_ns() - began
 
 
-async def in_turn_awaited(call: Call, times: int) -> list[int]:
+async def in_turn_awaited(call: Call, times: int, longest: int = LONGEST) -> list[int]:
     """As `in_turn`, for an API that is awaited."""
     taken: list[int] = []
-    deadline = perf_counter_ns() + LONGEST
+    deadline = perf_counter_ns() + longest
     while len(taken) < times and (began := perf_counter_ns()) < deadline:
         await call()
         taken.append(perf_counter_ns() - began)

@@ -36,13 +36,14 @@ def sleep() -> None:
 
 
 HARMLESS = "sleep"
+CRASHES = "crash"
 HABITS: dict[str, Callable[[], None]] = {
     HARMLESS: sleep,
     "notices": lambda: flood(1, NOTICE),
     "questions": lambda: flood(1, QUESTION),
     "garbage": lambda: flood(1, GARBAGE),
     "stderr": lambda: flood(2, GARBAGE),
-    "crash": crash,
+    CRASHES: crash,
 }
 
 

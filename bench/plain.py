@@ -18,9 +18,8 @@ from bench.channel import request_tail
 from bench.contender import Fleet
 from bench.figures import NANO
 from bench.line import Line, good
-from bench.load import ECHO, ECHO_ARGUMENTS, FLOOD, LONGEST, CallFailed
+from bench.load import ECHO, ECHO_ARGUMENTS, FLOOD, LONGEST, PAUSE, CallFailed
 
-_PAUSE = 0.005
 CONNECTED = "connected"
 
 
@@ -51,13 +50,15 @@ class Plain:
             try:
                 return Line(self._fleet.socket)
             except (FileNotFoundError, ConnectionRefusedError):
-                time.sleep(_PAUSE)
+                time.sleep(PAUSE)
 
     async def close(self) -> None:
         """Nothing: the daemon is ended by whoever started it."""
 
-    async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
-        return list(self._taken(_call(0, tool, arguments), times))
+    async def in_turn(
+        self, tool: str, arguments: Mapping[str, Any], times: int, longest: int = LONGEST
+    ) -> list[int]:
+        return list(self._taken(_call(0, tool, arguments), times, longest))
 
     async def at_rate(
         self, tool: str, arguments: Mapping[str, Any], slices: int, calls: int, interval: int
@@ -101,9 +102,9 @@ class Plain:
         """Nanoseconds that each listing took that asks only for what is new, when nothing is."""
         return list(self._taken(request_tail("tools/list", {"since": self._generation}), times))
 
-    def _taken(self, tail: bytes, times: int) -> Iterator[int]:
+    def _taken(self, tail: bytes, times: int, longest: int = LONGEST) -> Iterator[int]:
         """The nanoseconds of each of up to `times` requests, one after the other."""
-        ask, deadline = self._line.ask, perf_counter_ns() + LONGEST
+        ask, deadline = self._line.ask, perf_counter_ns() + longest
         for _ in range(times):
             began = perf_counter_ns()
             ask(tail)

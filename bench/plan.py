@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 
 from bench.calm import Calm, Taken, calmest
 from bench.chance import between
-from bench.field import BEFORE_DAEMON, Entrant, Ground, compared
-from bench.figures import RELAY, Compared, Figure, median_of
+from bench.field import BEFORE_DAEMON, LIBRARY, Entrant, Ground, compared
+from bench.figures import BARE, BARE_ON_UVLOOP, RELAY, SDK, Compared, Figure, median_of
 from bench.load import ECHO, ECHO_ARGUMENTS
 from bench.processes import cpu_seconds
+
+_FOR_REFERENCE = (BARE, BARE_ON_UVLOOP, RELAY)
+"""They show what calls cost at least, and that is all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class Plan:
     """Seconds after which no further round begins, so that a busy machine costs precision and not time."""
     warm_up: int = 200
     calls: int = 2000
-    block: int = 200
-    """Calls in a row where contenders take short turns."""
+    block: int = 50_000_000
+    """Nanoseconds of calls in a row where contenders take short turns: a slow one is disturbed no oftener."""
     blocks: int = 60
     flood: int = 12_000
     big: int = 30
@@ -53,8 +56,13 @@ class Plan:
 
     def holders(self, ground: Ground) -> list[str]:
         """One contender for each kind of holder: all our clients stand before the same daemon."""
-        left_out = {"bare", RELAY, *BEFORE_DAEMON, *ground.out} | (set() if self.with_sdk else {"sdk"})
+        left_out = {*_FOR_REFERENCE, *BEFORE_DAEMON, *ground.out, *(() if self.with_sdk else (SDK,))}
         return [name for name in ground.contenders if name == ground.champion or name not in left_out]
+
+    def holders_and_library(self, ground: Ground) -> list[str]:
+        """The same, and what Python users get before the daemon, where that makes a difference."""
+        holders = self.holders(ground)
+        return [name for name in ground.contenders if name in holders or name == LIBRARY]
 
     def warm(self, entrant: Entrant, times: int | None = None) -> None:
         """Have the entrant do something before the clock runs."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from bench.channel import request_tail
 from bench.contender import INITIALIZE
+from bench.load import LONGEST
 from bench.plain import Plain
 
 
@@ -15,5 +16,8 @@ class Relay(Plain):
         self._line = self._connected()
         self._line.ask(request_tail("initialize", INITIALIZE))
 
-    async def in_turn(self, tool: str, arguments: Mapping[str, Any], times: int) -> list[int]:
-        return list(self._taken(request_tail("tools/call", {"name": tool, "arguments": arguments}), times))
+    async def in_turn(
+        self, tool: str, arguments: Mapping[str, Any], times: int, longest: int = LONGEST
+    ) -> list[int]:
+        tail = request_tail("tools/call", {"name": tool, "arguments": arguments})
+        return list(self._taken(tail, times, longest))

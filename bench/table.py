@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from bench.chance import ANYWHERE
 from bench.figures import FLOOR, Figure, shown
 
 _SMALL = 0.1
@@ -49,7 +50,9 @@ def as_json(figures: Sequence[Figure], machine: Mapping[str, str], notes: Sequen
             "name": figure.name,
             "unit": figure.unit,
             "values": dict(figure.values),
-            "between": {" over ".join(pair): ends for pair, ends in figure.between.items()},
+            "between": {
+                " over ".join(pair): ends for pair, ends in figure.between.items() if ends != ANYWHERE
+            },
             "ratios": {name: figure.ratio(name) for name in figure.values},
         }
         for figure in figures

@@ -1,16 +1,16 @@
 """What the figures of our daemon should be: each target names a figure and a bound.
 
-Where several clients stood before it, the thinnest is judged.
+Where several clients stood before it, the thinnest is judged; what `thin` reached is shown beside it.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal, assert_never
 
-from bench.end_suites import AFTER_KILL, MANY
+from bench.chance import ANYWHERE
+from bench.end_suites import AFTER_KILL, MANY, left_after_kill
 from bench.field import BEFORE_DAEMON
-from bench.figures import FLOOR, RELAY, SDK, Figure, shown
+from bench.figures import FLOOR, SDK, Figure, Unit, shown
 from bench.harm_suite import ANY, title
 from bench.life_suites import HTTP_MEMORY
 from bench.peers import PEERS
@@ -20,12 +20,12 @@ from bench.table import aligned
 Kind = Literal[
     "times the floor at most",
     "at most",
-    "of the relay at most",
     "of the sdk at most",
-    "of the sdk at least",
     "of the best peer at most",
     "of the best peer at least",
 ]
+Verdict = Literal["kept", "MISSED", "cannot be told", "not measured"]
+THIN = "thin"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,77 +33,113 @@ class Target:
     figure: str
     kind: Kind
     bound: float
+    unit: Unit = "times"
+    """What the bound is in, where it is not a ratio to another contender."""
+
+    @property
+    def asked(self) -> str:
+        words = self.kind if self.kind == "at most" else self.kind.replace(" at ", ", at ")
+        return f"{self.shown(self.bound)} {words}"
+
+    def shown(self, value: float) -> str:
+        return shown(value, self.unit) if self.kind == "at most" else f"{value:.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What became of a target."""
+
+    target: Target
+    verdict: Verdict
+    client: str = "-"
+    """Who was judged."""
+    reached: str = "-"
+    thin: str = "-"
+    """What `thin` reached where it was not judged."""
+
+    @property
+    def row(self) -> list[str]:
+        return [self.target.figure, self.client, self.target.asked, self.reached, self.thin, self.verdict]
 
 
 HARM = 1.2
-RELAYED = 1.2
-"""What more than a relay of bytes we may cost, wherever the scheduler puts processes."""
+ONE_BY_ONE = ("sequential", "sequential on all processors")
 TARGETS = (
-    Target("sequential p50", "times the floor at most", 1.8),
-    Target("sequential on all processors p50", "times the floor at most", 1.8),
-    Target("sequential p50", "of the relay at most", RELAYED),
-    Target("sequential on all processors p50", "of the relay at most", RELAYED),
-    Target("sequential p50", "of the sdk at most", 1.0),
-    Target("sequential p99", "times the floor at most", 3.0),
-    Target("sequential p99", "of the sdk at most", 1.0),
-    Target("sequential p99", "of the best peer at most", 1.0),
-    Target("32 in flight, 1 server", "of the sdk at least", 5.0),
-    Target("sequential p50", "of the best peer at most", 1.0),
-    Target("sequential on all processors p50", "of the sdk at most", 1.0),
-    Target("sequential on all processors p50", "of the best peer at most", 1.0),
+    *(Target(f"{each} p50", "times the floor at most", 1.8) for each in ONE_BY_ONE),
+    *(Target(f"{each} p50", "of the sdk at most", 1.0) for each in ONE_BY_ONE),
+    *(Target(f"{each} p50", "of the best peer at most", 1.0) for each in ONE_BY_ONE),
+    *(Target(f"{each} p99", "times the floor at most", 3.0) for each in ONE_BY_ONE),
+    *(Target(f"{each} p99", "of the sdk at most", 1.0) for each in ONE_BY_ONE),
+    *(Target(f"{each} p99", "of the best peer at most", 1.0) for each in ONE_BY_ONE),
     Target("32 in flight, 1 server", "of the best peer at least", 4.0),
     Target("64 in flight, 8 servers", "of the best peer at least", 4.0),
     Target("32 in flight, 1 server: CPU per call", "of the best peer at most", 0.333),
     Target("64 in flight, 8 servers: CPU per call", "of the best peer at most", 0.333),
     Target("1 MB result p50", "times the floor at most", 1.5),
     Target("list 500 tools p50", "times the floor at most", 3.0),
-    Target("list again with since (floor: in full)", "at most", 0.001),
+    Target("list again with since (floor: in full)", "at most", 0.001, "seconds"),
     Target("start to all listed, 50 servers", "times the floor at most", 1.3),
-    Target("resident memory, 10 idle servers", "at most", 45e6),
-    Target(HTTP_MEMORY, "at most", 80e6),
-    Target("kill -9 to the caller's error p99", "at most", 0.05),
-    Target("exit with 10 stubborn servers, grace 5 s", "at most", 6.0),
-    Target("servers left after that", "at most", 0.0),
-    Target("servers left after kill -9 of the holder", "at most", 0.0),
-    Target(f"exit with {MANY} stubborn servers, grace 5 s", "at most", 6.0),
-    Target(f"servers left after that, {MANY} stubborn", "at most", 0.0),
-    Target(f"{AFTER_KILL}: direct children", "at most", 0.0),
-    Target(f"{AFTER_KILL}: of both after the daemon's next start", "at most", 0.0),
+    Target("resident memory, 10 idle servers", "at most", 45e6, "bytes"),
+    Target(HTTP_MEMORY, "at most", 80e6, "bytes"),
+    Target("kill -9 to the caller's error p99", "at most", 0.05, "seconds"),
+    Target("exit with 10 stubborn servers, grace 5 s", "at most", 6.0, "seconds"),
+    Target("servers left after that", "at most", 0.0, "count"),
+    Target(left_after_kill("stubborn"), "at most", 0.0, "count"),
+    Target(left_after_kill("ordinary"), "at most", 0.0, "count"),
+    Target(f"exit with {MANY} stubborn servers, grace 5 s", "at most", 6.0, "seconds"),
+    Target(f"servers left after that, {MANY} stubborn", "at most", 0.0, "count"),
+    Target(f"{AFTER_KILL}: direct children", "at most", 0.0, "count"),
+    Target(f"{AFTER_KILL}: of both after the daemon's next start", "at most", 0.0, "count"),
     Target(ANY, "at most", HARM),
     *(Target(title(habit), "at most", HARM) for habit in HABITS if habit != HARMLESS),
 )
 
 
-def verdicts(figures: Iterable[Figure]) -> list[str]:
-    """A table with a row for every target whose figure was measured; nothing when there is none."""
+def judged(figures: Iterable[Figure]) -> list[Judgement]:
+    """What became of every target; nothing when not one was measured."""
     by_name = {figure.name: figure for figure in figures}
-    rows = [row for target in TARGETS if (row := _row(target, by_name.get(target.figure)))]
-    return [aligned(["target", "judged by", "asked", "reached", ""], rows)] if rows else []
+    found = [_judgement(target, by_name.get(target.figure)) for target in TARGETS]
+    return [] if all(each.verdict == "not measured" for each in found) else found
 
 
-def _row(target: Target, figure: Figure | None) -> list[str] | None:
-    """What was asked, what was reached, and whether that will do; None when it was not measured."""
+def verdicts(judgements: Iterable[Judgement]) -> list[str]:
+    """A table with a row for each of them; nothing when there is none."""
+    rows = [each.row for each in judgements]
+    return [aligned(["target", "judged by", "asked", "reached", THIN, "verdict"], rows)] if rows else []
+
+
+def missed(judgements: Iterable[Judgement]) -> bool:
+    """Whether any bound was certainly passed."""
+    return any(each.verdict == "MISSED" for each in judgements)
+
+
+def _judgement(target: Target, figure: Figure | None) -> Judgement:
+    """What was reached, how far chance may have moved that, and whether it will do."""
     client = next((name for name in BEFORE_DAEMON if figure and name in figure.values), None)
-    if figure is None or client is None:
-        return None
-    other = _compared_with(target.kind, figure)
-    if other is None:
-        return None
-    reached = figure.values[client] / (figure.values[other] if other else 1)
+    other = None if figure is None else _compared_with(target.kind, figure)
+    if figure is None or client is None or other is None:
+        return Judgement(target, "not measured")
+    divisor = figure.values[other] if other else 1
+    reached = figure.values[client] / divisor
     low, high = figure.between.get((client, other), (reached, reached))
-    show = "{:.3g}".format if other else partial(shown, unit=figure.unit)
-    kind = target.kind.replace(" at ", ", at ") if other else target.kind
-    around = "" if low == high else f" ({show(low)} to {show(high)})"
-    return [
-        target.figure,
-        client,
-        f"{show(target.bound)} {kind}",
-        show(reached) + around,
+    beside = figure.values.get(THIN) if client != THIN else None
+    return Judgement(
+        target,
         _verdict(target, low, high),
-    ]
+        client,
+        target.shown(reached) + _around(target, low, high),
+        "-" if beside is None else target.shown(beside / divisor),
+    )
 
 
-def _verdict(target: Target, low: float, high: float) -> str:
+def _around(target: Target, low: float, high: float) -> str:
+    """In words, how far chance may have moved what was reached."""
+    if (low, high) == ANYWHERE:
+        return " (of too few rounds)"
+    return "" if low == high else f" ({target.shown(low)} to {target.shown(high)})"
+
+
+def _verdict(target: Target, low: float, high: float) -> Verdict:
     """Kept or missed, when all that chance may have hidden says the same."""
     kept = {_holds(target, low), _holds(target, high)}
     return "cannot be told" if len(kept) > 1 else "kept" if kept.pop() else "MISSED"
@@ -116,9 +152,7 @@ def _compared_with(kind: Kind, figure: Figure) -> str | None:
             return _if_measured(FLOOR, figure)
         case "at most":
             return ""
-        case "of the relay at most":
-            return _if_measured(RELAY, figure)
-        case "of the sdk at most" | "of the sdk at least":
+        case "of the sdk at most":
             return _if_measured(SDK, figure)
         case "of the best peer at most":
             return min(_peers_of(figure), key=figure.values.__getitem__, default=None)

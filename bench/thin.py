@@ -9,10 +9,8 @@ import msgspec
 from bench.callbacks import CallbackContender
 from bench.channel import Channel, request_tail, sender
 from bench.contender import Fleet
-from bench.load import in_turn
+from bench.load import PAUSE, in_turn
 from bench.plain import noticed
-
-_PAUSE = 0.005
 
 
 class _Listing(msgspec.Struct):
@@ -41,7 +39,7 @@ class Thin(CallbackContender):
             if len(listing.tools) == expected:
                 self._generation = listing.generation
                 return
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(PAUSE)
 
     async def _connect(self) -> asyncio.BaseTransport:
         while True:
@@ -49,7 +47,7 @@ class Thin(CallbackContender):
                 loop = asyncio.get_running_loop()
                 transport, _ = await loop.create_unix_connection(lambda: self._channel, self._fleet.socket)
             except (FileNotFoundError, ConnectionRefusedError):
-                await asyncio.sleep(_PAUSE)
+                await asyncio.sleep(PAUSE)
             else:
                 return transport
 

@@ -13,13 +13,15 @@ from importlib import import_module
 from typing import Any
 
 from bench.contender import Fleet
+from bench.figures import BARE, BARE_ON_UVLOOP
 from bench.load import CallFailed
 from bench.peers import PEERS
 
 CONTENDERS = {
     **{name: (module, "Contender") for name, module in PEERS.items()},
     "floor": ("bench.floor", "Floor"),
-    "bare": ("bench.bare", "Bare"),
+    BARE: ("bench.bare", "Bare"),
+    BARE_ON_UVLOOP: ("bench.bare", "Bare"),
     "relay": ("bench.relay", "Relay"),
     "sdk": ("bench.sdk", "Sdk"),
     "plain": ("bench.plain", "Plain"),
@@ -66,7 +68,9 @@ def main() -> None:
     module, kind = CONTENDERS[name]
     contender = getattr(import_module(module), kind)(Fleet(**json.loads(fleet)))
     gc.disable()
-    asyncio.run(obey(contender))
+    loops = import_module("uvloop").new_event_loop if name == BARE_ON_UVLOOP else None
+    with asyncio.Runner(loop_factory=loops) as runner:
+        runner.run(obey(contender))
 
 
 if __name__ == "__main__":

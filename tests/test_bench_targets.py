@@ -4,43 +4,43 @@ import pytest
 
 from bench.call_suites import calm_blocks, pooled, ratios_between
 from bench.calm import Calm, Taken, calmest
+from bench.end_suites import Temper, left_after_kill
 from bench.figures import NANO, Figure
-from bench.harm_suite import Round, over_twin, over_without, title
+from bench.harm_suite import Round, over_twin, over_without, slowest, title
 from bench.life_suites import HTTP_MEMORY
 from bench.plan import Rounds
-from bench.table import table
-from bench.targets import verdicts
+from bench.table import as_json, table
+from bench.targets import TARGETS, judged, missed, verdicts
 
 P50 = "sequential p50"
 
 
-def judged(figure: Figure) -> list[str]:
-    """The cells of the only row."""
-    (rows,) = verdicts([figure])
-    (row,) = rows.splitlines()[2:3]
+def told(figure: Figure) -> list[str]:
+    """The cells of the only target that was measured."""
+    (judgement,) = (each for each in judged([figure]) if each.verdict != "not measured")
+    (rows,) = verdicts([judgement])
+    (row,) = rows.splitlines()[2:]
     return [cell.strip() for cell in row.strip("|").split("|")]
 
 
 @pytest.mark.parametrize(
-    ("values", "client"),
+    ("values", "client", "thin"),
     [
-        ({"floor": 1.0, "plain": 1.5, "thin": 9.0, "client": 9.0}, "plain"),
-        ({"floor": 1.0, "thin": 1.5, "client": 9.0}, "thin"),
-        ({"floor": 1.0, "client": 1.5}, "client"),
+        ({"floor": 1.0, "plain": 1.5, "thin": 9.0, "client": 9.5}, "plain", "9"),
+        ({"floor": 1.0, "thin": 1.5, "client": 9.0}, "thin", "-"),
+        ({"floor": 1.0, "client": 1.5}, "client", "-"),
     ],
 )
-def test_the_thinnest_client_that_took_part_is_judged(values: dict[str, float], client: str) -> None:
-    assert judged(Figure(P50, "seconds", values)) == [
-        P50,
-        client,
-        "1.8 times the floor, at most",
-        "1.5",
-        "kept",
-    ]
+def test_the_thinnest_client_that_took_part_is_judged_and_thin_shown_beside_it(
+    values: dict[str, float], client: str, thin: str
+) -> None:
+    row = told(Figure(P50, "seconds", values))
+
+    assert row == [P50, client, "1.8 times the floor, at most", "1.5", thin, "kept"]
 
 
 def test_a_bound_that_is_passed_is_missed() -> None:
-    assert judged(Figure(P50, "seconds", {"floor": 1.0, "plain": 1.9}))[-1] == "MISSED"
+    assert told(Figure(P50, "seconds", {"floor": 1.0, "plain": 1.9}))[-1] == "MISSED"
 
 
 @pytest.mark.parametrize(
@@ -52,39 +52,99 @@ def test_what_chance_may_have_moved_past_the_bound_is_not_judged(
 ) -> None:
     figure = Figure(title("notices"), "times", {"plain": 1.1}, {("plain", ""): between})
 
-    assert judged(figure)[-1] == verdict
+    assert told(figure)[-1] == verdict
 
 
 def test_bounds_are_shown_in_the_units_of_their_figure() -> None:
-    assert judged(Figure(HTTP_MEMORY, "bytes", {"plain": 48.1e6}))[2:4] == ["80.0 MB at most", "48.1 MB"]
+    assert told(Figure(HTTP_MEMORY, "bytes", {"plain": 48.1e6}))[2:4] == ["80.0 MB at most", "48.1 MB"]
 
 
 def test_the_best_of_the_peers_is_the_one_to_beat() -> None:
     figure = Figure("32 in flight, 1 server", "calls/s", {"plain": 40.0, "mcpo": 4.0, "mcporter": 10.0})
 
-    assert judged(figure)[1:] == ["plain", "4 of the best peer, at least", "4", "kept"]
+    assert told(figure)[1:] == ["plain", "4 of the best peer, at least", "4", "-", "kept"]
 
 
 def test_how_far_chance_goes_is_asked_of_the_best_peer() -> None:
     values = {"plain": 40.0, "mcpo": 4.0, "mcporter": 10.0}
     between = {("plain", "mcpo"): (9.0, 11.0), ("plain", "mcporter"): (3.5, 4.5)}
 
-    row = judged(Figure("32 in flight, 1 server", "calls/s", values, between))
+    row = told(Figure("32 in flight, 1 server", "calls/s", values, between))
 
-    assert row[3:] == ["4 (3.5 to 4.5)", "cannot be told"]
+    assert row[3:] == ["4 (3.5 to 4.5)", "-", "cannot be told"]
 
 
 def test_chance_is_looked_at_for_the_client_that_is_judged() -> None:
     rounds = Rounds()
     for name, value in {"floor": 1.0, "relay": 2.0, "plain": 3.0, "thin": 4.0, "mcporter": 6.0}.items():
-        rounds.add(name, Taken(value, 0))
+        for _ in range(3):
+            rounds.add(name, Taken(value, 0))
 
-    others = {"floor": (3.0, 3.0), "relay": (1.5, 1.5), "mcporter": (0.5, 0.5)}
+    others = {"floor": (3.0, 3.0), "mcporter": (0.5, 0.5)}
     assert rounds.between == {("plain", other): ends for other, ends in others.items()}
 
 
 def test_without_our_daemon_nothing_is_judged() -> None:
-    assert verdicts([Figure(P50, "seconds", {"floor": 1.0, "mcpo": 2.0})]) == []
+    judgements = judged([Figure(P50, "seconds", {"floor": 1.0, "mcpo": 2.0})])
+
+    assert (judgements, verdicts(judgements)) == ([], [])
+
+
+@pytest.mark.parametrize("where", ["sequential", "sequential on all processors"])
+@pytest.mark.parametrize(("share", "bound"), [("p50", 1.8), ("p99", 3.0)])
+def test_calls_one_by_one_are_judged_by_floor_sdk_and_best_peer(where: str, share: str, bound: float) -> None:
+    values = {"floor": 1.0, "sdk": 4.0, "plain": 2.0, "mcpo": 8.0, "mcporter": 5.0}
+
+    found = judged([Figure(f"{where} {share}", "seconds", values)])
+
+    assert [(each.target.bound, each.reached) for each in found if each.verdict != "not measured"] == [
+        (bound, "2"),
+        (1.0, "0.5"),
+        (1.0, "0.4"),
+    ]
+
+
+def test_a_target_without_a_figure_is_listed_as_not_measured() -> None:
+    found = judged([Figure(P50, "seconds", {"floor": 1.0, "plain": 1.5})])
+
+    assert [each.target for each in found] == list(TARGETS)
+    unmeasured = next(each for each in found if each.target.figure == HTTP_MEMORY)
+    assert unmeasured.row == [HTTP_MEMORY, "-", "80.0 MB at most", "-", "-", "not measured"]
+
+
+@pytest.mark.parametrize(
+    ("reached", "between", "failed"),
+    [(1.9, (1.9, 1.9), True), (1.9, (1.7, 2.1), False), (1.5, (1.5, 1.5), False)],
+)
+def test_only_a_bound_that_was_certainly_passed_is_missed(
+    reached: float, between: tuple[float, float], failed: bool
+) -> None:
+    figure = Figure(P50, "seconds", {"floor": 1.0, "plain": reached}, {("plain", "floor"): between})
+
+    assert missed(judged([figure])) is failed
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_too_few_rounds_tell_nothing_about_a_ratio(times: int) -> None:
+    rounds = Rounds()
+    for name, value in {"floor": 1.0, "plain": 9.0}.items():
+        for _ in range(times):
+            rounds.add(name, Taken(value, 0))
+
+    figure = Figure("list 500 tools p50", "seconds", rounds.medians, rounds.between)
+
+    assert told(figure)[3:] == ["9 (of too few rounds)", "-", "cannot be told"]
+    assert "Infinity" not in as_json([figure], {}, [])
+
+
+@pytest.mark.parametrize("temper", ["stubborn", "ordinary"])
+def test_servers_left_after_a_kill_are_judged_whatever_their_temper(temper: Temper) -> None:
+    assert told(Figure(left_after_kill(temper), "count", {"plain": 1}))[2:] == [
+        "0 at most",
+        "1",
+        "-",
+        "MISSED",
+    ]
 
 
 def test_a_figure_that_a_contender_cannot_have_is_a_dash() -> None:
@@ -111,6 +171,10 @@ def test_all_calls_beside_a_bad_server_are_taken_together() -> None:
     ]
 
     assert (over_twin(rounds), over_without(rounds)) == (2.0, 2.0)
+    assert [figure.values for figure in slowest("crash", rounds)] == [
+        {"plain": pytest.approx(4 * NANO)},
+        {"plain": pytest.approx(2 * NANO)},
+    ]
 
 
 def test_a_measurement_that_time_was_stolen_from_is_taken_again() -> None:

@@ -19,7 +19,7 @@ _LONGEST = 300.0
 
 
 class Unavailable(Exception):
-    """A peer cannot be had on this machine; says why."""
+    """Something cannot be had on this machine; says why."""
 
 
 def programs(name: str) -> Path:
@@ -76,16 +76,21 @@ def _with_npm(package: str) -> None:
         raise Unavailable("cannot find node and npm; install them")
     _NODE.mkdir(parents=True, exist_ok=True)
     (_NODE / "package.json").write_text(package)
-    _run(["npm", "install", "--prefix", str(_NODE), "--no-audit", "--no-fund", "--loglevel=error"])
+    run(["npm", "install", "--prefix", str(_NODE), "--no-audit", "--no-fund", "--loglevel=error"])
 
 
 def _with_pip(name: str) -> None:
-    _run([sys.executable, "-m", "venv", "--clear", str(programs(name).parent)])
+    run([sys.executable, "-m", "venv", "--clear", str(programs(name).parent)])
     pip = [str(programs(name) / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    _run([*pip, "install", "--requirement", str(pins(name))])
+    run([*pip, "install", "--requirement", str(pins(name))])
 
 
-def _run(command: list[str]) -> None:
+def run(command: list[str]) -> None:
+    """Run an installation.
+
+    Raises:
+        Unavailable: it failed, or did not end in time.
+    """
     try:
         subprocess.run(command, check=True, capture_output=True, text=True, timeout=_LONGEST)
     except subprocess.TimeoutExpired:

@@ -14,11 +14,9 @@ import msgspec
 from bench.callbacks import SendingContender
 from bench.channel import LOST
 from bench.contender import Fleet
-from bench.load import CallFailed, Done, Send
+from bench.load import CHUNK, PAUSE, CallFailed, Done, Send
 from bench.peers.polling import noticed
 
-_CHUNK = 1 << 18
-_PAUSE = 0.02
 _HEAD = 80
 """Within how many bytes an answer says whether it went well."""
 
@@ -56,7 +54,7 @@ class _Exchange:
 
     def _read(self) -> None:
         try:
-            chunk = self._socket.recv(_CHUNK)
+            chunk = self._socket.recv(CHUNK)
         except OSError:
             chunk = b""
         if chunk:
@@ -83,12 +81,14 @@ class Contender(SendingContender):
         self._fleet = fleet
 
     async def open(self) -> None:
-        """Ask for the tools of all servers side by side: it starts a server when asked for it."""
+        """Ask for the tools of all servers side by side as soon as it listens: that has it start them."""
+        while not await self._ask(_request("status", {})):  # noqa: ASYNC110 - it does not say when
+            await asyncio.sleep(PAUSE)
         await asyncio.gather(*map(self._listed, range(self._fleet.servers)))
 
     async def _listed(self, server: int) -> None:
         while _reason(answer := await self._ask(self._listing(server))) is not None:  # noqa: ASYNC110
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(PAUSE)
         found = len(msgspec.json.decode(answer)["result"])
         if found != self._fleet.tools:
             raise CallFailed(f"s{server} has {found} tools instead of {self._fleet.tools}")

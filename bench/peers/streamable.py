@@ -1,6 +1,5 @@
 """What peers share that are MCP servers themselves: Streamable HTTP, JSON answers, a session on each path."""
 
-import asyncio
 import itertools
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -10,6 +9,7 @@ import msgspec
 
 from bench.contender import Fleet
 from bench.peers.http import request
+from bench.peers.polling import once_ready
 from bench.peers.web import WebPeer
 
 _INITIALIZE = {
@@ -18,7 +18,6 @@ _INITIALIZE = {
     "clientInfo": {"name": "bench", "version": "1"},
 }
 _FIRST_ID = 100_000_000
-_PAUSE = 0.02
 _ACCEPT = "application/json, text/event-stream"
 
 
@@ -41,20 +40,17 @@ class StreamablePeer(WebPeer):
         """What a tool of that server is called there."""
 
     async def open(self) -> None:
-        for server in range(self._fleet.servers):
-            await self._greet(self.path(server))
+        await once_ready(self._greeted, dict.fromkeys(map(self.path, range(self._fleet.servers))))
         await super().open()
 
-    async def _greet(self, path: str) -> None:
-        """Have a session at that path, as soon as the gateway answers."""
-        while path not in self._sessions:
-            answer = await self._pool.ask(self._request(path, "initialize", _INITIALIZE))
-            if answer is not None and (session := answer.header("mcp-session-id")):
-                self._sessions[path] = f"Mcp-Session-Id: {session}\r\nMcp-Protocol-Version: 2025-11-25\r\n"
-                content = {"jsonrpc": "2.0", "method": "notifications/initialized"}
-                await self._pool.ask(self._post(path, content))
-            else:
-                await asyncio.sleep(_PAUSE)
+    async def _greeted(self, path: str) -> bool:
+        """Whether there is a session at that path now."""
+        answer = await self._pool.ask(self.fresh(self._request(path, "initialize", _INITIALIZE)))
+        if answer is None or not (session := answer.header("mcp-session-id")):
+            return False
+        self._sessions[path] = f"Mcp-Session-Id: {session}\r\nMcp-Protocol-Version: 2025-11-25\r\n"
+        await self._pool.ask(self._post(path, {"jsonrpc": "2.0", "method": "notifications/initialized"}))
+        return True
 
     def _request(self, path: str, method: str, params: Mapping[str, Any]) -> bytes:
         return self._post(path, {"jsonrpc": "2.0", "id": _FIRST_ID, "method": method, "params": params})

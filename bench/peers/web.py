@@ -1,6 +1,5 @@
 """What peers behind HTTP share: waiting until all tools are listed, and load over a pool of connections."""
 
-import asyncio
 from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -10,8 +9,8 @@ from bench.channel import LOST
 from bench.contender import Fleet
 from bench.load import CallFailed, Done, Send
 from bench.peers.http import Answer, Pool
+from bench.peers.polling import once_ready
 
-_PAUSE = 0.02
 _OK = 200
 
 
@@ -48,16 +47,15 @@ class WebPeer(SendingContender):
         return content
 
     async def open(self) -> None:
-        servers = self._fleet.servers
-        listings, each = (1, servers) if self.lists_all else (servers, 1)
-        for server in range(listings):
-            while await self._listed(server) != self._fleet.tools * each:  # noqa: ASYNC110 - none tells us
-                await asyncio.sleep(_PAUSE)
+        await once_ready(self._listed, range(1 if self.lists_all else self._fleet.servers))
 
-    async def _listed(self, server: int) -> int:
-        """How many tools its listing has; none when it cannot be had yet."""
+    async def _listed(self, server: int) -> bool:
+        """Whether its listing can be had and is whole."""
         answer = await self._pool.ask(self.fresh(self.listing(server)))
-        return 0 if answer is None or self._reason(answer) is not None else self.tools_in(answer.body)
+        if answer is None or self._reason(answer) is not None:
+            return False
+        listed = self._fleet.servers if self.lists_all else 1
+        return self.tools_in(answer.body) == self._fleet.tools * listed
 
     async def close(self) -> None:
         """Nothing: the gateway is ended by whoever started it."""
