@@ -4,8 +4,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.soak.growth import FEWEST, WARM_UP, Point, Series, growth, slope
+from tests.soak.growth import FEWEST, Point, Series, growth, slope
 
+WARM_UP = 2
 WARMING = (40.0, 50.0)
 """What was held at the rests that do not count."""
 
@@ -17,7 +18,7 @@ def points(held: Sequence[float]) -> list[Point]:
 
 def judged(*held: float, most: float = 5.0) -> str:
     """The complaint about these, and nothing more than `most` is allowed."""
-    series = Series("memory", most, points=points(held))
+    series = Series("memory", most, WARM_UP, points=points(held))
     return series.complaint(100.0 * len(held))
 
 
@@ -46,7 +47,7 @@ def test_growth_is_that_of_the_whole_work_at_the_slope_after_the_warm_up(
 ) -> None:
     found = points((*WARMING, *held))
 
-    assert growth(found, whole=found[-1][0]) == pytest.approx(grown)
+    assert growth(found[WARM_UP:], whole=found[-1][0]) == pytest.approx(grown)
 
 
 def test_a_rise_that_a_last_low_point_hides_is_seen_by_its_slope() -> None:
@@ -55,7 +56,7 @@ def test_a_rise_that_a_last_low_point_hides_is_seen_by_its_slope() -> None:
 
 def test_a_leak_of_a_thousand_bytes_a_kill_is_too_much_for_ten_thousand_kills() -> None:
     leaking = Series(
-        "memory", 5_000_000, points=[(kills, 1000.0 * kills) for kills in range(833, 10_001, 833)]
+        "memory", 5_000_000, WARM_UP, points=[(kills, 1000.0 * kills) for kills in range(833, 10_001, 833)]
     )
 
     assert "memory grew" in leaking.complaint(10_000)

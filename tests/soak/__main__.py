@@ -19,8 +19,8 @@ from tests.soak.growth import Holdings
 from tests.soak.works import Calls, KillCycles, RandomTrouble, Work
 from tests.soak.world import CRASHING, World, inhabited
 
-FEW = 40
-"""Broken promises that are told one by one."""
+FEW = 20
+"""Broken promises that are told one by one, of the first and of the last."""
 
 
 class Soak:
@@ -45,7 +45,7 @@ class Soak:
 
     def run(self, work: Work) -> Iterator[tuple[str, object]]:
         """The figures, line by line."""
-        holdings = Holdings(self._world, most_memory=work.most_memory)
+        holdings = Holdings(self._world, most_memory=work.most_memory, warm_up=work.warm_up)
         began, used = time.monotonic(), self._world.processor_seconds()
         while not work.over:
             work.trouble()
@@ -101,6 +101,13 @@ def chosen(world: World, seed: int) -> Work:
     return RandomTrouble(world, seconds=float(os.environ.get("SOAK") or 600), seed=seed)
 
 
+def abridged(sentences: list[str]) -> list[str]:
+    """The first and the last of many, and how many there are between them."""
+    if len(sentences) <= 2 * FEW:
+        return sentences
+    return [*sentences[:FEW], f"and {len(sentences) - 2 * FEW} more promises", *sentences[-FEW:]]
+
+
 def main() -> int:
     seed = int(os.environ.get("SEED") or random.randrange(1_000_000))
     number = int(os.environ.get("SERVERS") or 50)
@@ -114,11 +121,8 @@ def main() -> int:
             print(f"{label:32} {figure}", flush=True)
         world.daemon.end()
         print(f"{'left behind':32} {len(world.daemon.pids())} processes")
-    told = list(dict.fromkeys(world.broken))
-    for sentence in told[:FEW]:
+    for sentence in abridged(list(dict.fromkeys(world.broken))):
         print(f"BROKEN: {sentence}", file=sys.stderr)
-    if len(told) > FEW:
-        print(f"BROKEN: {len(told) - FEW} more", file=sys.stderr)
     return 1 if world.broken else 0
 
 

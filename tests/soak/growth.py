@@ -1,7 +1,8 @@
 """What the daemon holds at each rest of a soak (memory, descriptors, tasks), and whether that grows.
 
-The first rests are warm-up, and always as many of them. What comes after is a line by least squares over the
-work that was done, and its rise is judged as if the whole of the work had gone on so, the warm-up included.
+The first rests are warm-up; how many is said beforehand and does not depend on what they show. Through what
+comes after goes a line, by least squares over the work that was done, and its rise is judged as if all of the
+work had gone on so, the warm-up included.
 """
 
 import time
@@ -11,10 +12,10 @@ from dataclasses import dataclass, field
 from supervisor.runtime.heap import LOOK
 from tests.soak.world import World
 
-WARM_UP = 2
-"""Rests at the beginning that do not count."""
 FEWEST = 4
 """Rests after the warm-up without which nothing can be said."""
+MOST_COUNT = 2.0
+"""Descriptors, or tasks, that a whole work may add at rest; one that comes or goes is chance."""
 MEBIBYTE = 1024 * 1024
 
 Point = tuple[float, float]
@@ -28,24 +29,31 @@ class Series:
     label: str
     most: float
     """By how much it may grow over the whole of the work."""
+    warm_up: int
+    """How many points at the beginning do not count."""
     unit: float = 1.0
     places: int = 0
     points: list[Point] = field(default_factory=list)
+
+    @property
+    def warm(self) -> list[Point]:
+        """What was held after the warm-up."""
+        return self.points[self.warm_up :]
 
     def figures(self, whole: float, yardstick: tuple[str, float]) -> Iterator[tuple[str, object]]:
         """What was held at each rest, and how steeply that rises."""
         yield f"{self.label} at each rest", " ".join(f"{self._shown(held)}" for _, held in self.points)
         word, size = yardstick
-        rise = slope(after_warm_up(self.points)) * size / self.unit
-        yield f"  slope after {WARM_UP} rests", f"{rise:+.3f} each {word}"
-        grown = growth(self.points, whole=whole) / self.unit
+        rise = slope(self.warm) * size / self.unit
+        yield f"  slope after {self.warm_up} rests", f"{rise:+.3f} each {word}"
+        grown = growth(self.warm, whole=whole) / self.unit
         yield "  growth over the whole", f"{grown:+.2f}, and {self.most / self.unit:.2f} are allowed"
 
     def complaint(self, whole: float) -> str:
         """What is wrong with it; empty when all is well."""
-        if (count := len(after_warm_up(self.points))) < FEWEST:
+        if (count := len(self.warm)) < FEWEST:
             return f"cannot judge how {self.label} grew by {count} rests after the warm-up; go on for longer"
-        grown = growth(self.points, whole=whole)
+        grown = growth(self.warm, whole=whole)
         if grown <= self.most:
             return ""
         return f"{self.label} grew by {grown / self.unit:.2f} over the whole work, as after its warm-up"
@@ -57,11 +65,11 @@ class Series:
 class Holdings:
     """What the daemon held at each rest."""
 
-    def __init__(self, world: World, *, most_memory: float) -> None:
+    def __init__(self, world: World, *, most_memory: float, warm_up: int) -> None:
         self._world = world
-        self.memory = Series("memory, MiB,", most_memory, MEBIBYTE, places=1)
-        self.descriptors = Series("descriptors", most=2)
-        self.tasks = Series("tasks", most=2)
+        self.memory = Series("memory, MiB,", most_memory, warm_up, MEBIBYTE, places=1)
+        self.descriptors = Series("descriptors", MOST_COUNT, warm_up)
+        self.tasks = Series("tasks", MOST_COUNT, warm_up)
 
     @property
     def rests(self) -> int:
@@ -87,15 +95,10 @@ class Holdings:
                 self._world.broken.append(complaint)
 
 
-def after_warm_up(points: Sequence[Point]) -> Sequence[Point]:
-    return points[WARM_UP:]
-
-
 def growth(points: Sequence[Point], *, whole: float) -> float:
     """What all of the work adds, by the line through the points or from first to last, whichever is more."""
-    warm = after_warm_up(points)
-    ends = warm[-1][1] - warm[0][1] if warm else 0.0
-    return max(ends, slope(warm) * whole)
+    ends = points[-1][1] - points[0][1] if points else 0.0
+    return max(ends, slope(points) * whole)
 
 
 def slope(points: Sequence[Point]) -> float:

@@ -10,7 +10,7 @@ from typing import Protocol
 from tests.e2e.support import Json
 from tests.soak.acts import Chaos
 from tests.soak.callers import ROUGH, SMOOTH, Caller
-from tests.soak.growth import FEWEST, WARM_UP
+from tests.soak.growth import FEWEST
 from tests.soak.world import World
 
 ROUND = 15.0
@@ -18,9 +18,12 @@ ROUND = 15.0
 PACE = 0.1
 """Seconds between two random acts."""
 ROUNDS = 12
-"""Rests in a work that is counted and not timed."""
-LEAST_ROUNDS = WARM_UP + FEWEST
-"""Rounds of random trouble, however short its time is."""
+"""Rests in a work that is counted and not timed; fewer when what is counted comes in bursts."""
+WARM_UP = 2
+"""Rests at the beginning by which growth is not judged."""
+LONG, LONG_WARM_UP = 600.0, 10
+"""Seconds from which random trouble is long, and its warm-up then: it takes some four minutes until each
+server has had 512 calls, 10 ends and 256 KiB of stderr, which is what the daemon keeps of each."""
 MOST_MEMORY = 5e6
 """Bytes by which the daemon may grow over a whole work."""
 FLAT = 2e6
@@ -47,6 +50,8 @@ class Work(Protocol):
 
     most_memory: float
     """Bytes by which it may have the daemon grow."""
+    warm_up: int
+    """Rests at its beginning by which growth is not judged."""
     yardstick: tuple[str, float]
     """What its slopes are told by, in words and in pieces of work."""
 
@@ -82,7 +87,9 @@ class RandomTrouble:
 
     def __init__(self, world: World, *, seconds: float, seed: int) -> None:
         self._end = time.monotonic() + seconds
-        self._round, self._rounds = min(ROUND, seconds / LEAST_ROUNDS), 0
+        self.warm_up = WARM_UP if seconds < LONG else LONG_WARM_UP
+        self._least = self.warm_up + FEWEST
+        self._round, self._rounds = min(ROUND, seconds / self._least), 0
         self._chaos = Chaos(world, seed)
         self.callers = [Caller(world, ROUGH, seed + 1 + index) for index in range(4)]
 
@@ -100,7 +107,7 @@ class RandomTrouble:
 
     @property
     def over(self) -> bool:
-        return self._rounds >= LEAST_ROUNDS and time.monotonic() >= self._end
+        return self._rounds >= self._least and time.monotonic() >= self._end
 
     def trouble(self) -> None:
         self._rounds += 1
@@ -117,15 +124,16 @@ class RandomTrouble:
 
 
 class Counted(ABC):
-    """A work that is over when something has happened so many times."""
+    """A work that is over when something has happened so many times, in as many rounds as a verdict takes."""
 
     abandoned = 0
     most_memory = MOST_MEMORY
+    warm_up = WARM_UP
     yardstick: tuple[str, float]
 
     def __init__(self, world: World, number: int, callers: Sequence[Caller]) -> None:
         self.world, self.callers = world, callers
-        self._number = number
+        self._number, self._rounds, self._stuck = number, 0, False
 
     @property
     @abstractmethod
@@ -149,16 +157,18 @@ class Counted(ABC):
 
     @property
     def over(self) -> bool:
-        return self.count >= self._number
+        enough = self.count >= self._number and self._rounds >= self.warm_up + FEWEST
+        return enough or self._stuck
 
     def trouble(self) -> None:
-        goal = min(self._number, self.count + max(self._number // ROUNDS, 1))
+        self._rounds += 1
+        goal = self.count + max(self._number // ROUNDS, 1)
         deadline = time.monotonic() + PATIENCE
         while self.count < goal and time.monotonic() < deadline:
             self.step()
         if self.count < goal:
             self.world.broken.append(f"cannot go on: {self.count} of {goal} were done in {PATIENCE:g} s")
-            self._number = self.count
+            self._stuck = True
 
     def calm(self) -> None:
         self.world.start_all()
