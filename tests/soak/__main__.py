@@ -10,28 +10,34 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from tests.soak import oracle
-from tests.soak.memory import Memory
+from tests.soak.growth import Holdings
 from tests.soak.works import Calls, KillCycles, RandomTrouble, Work
-from tests.soak.world import World, inhabited
+from tests.soak.world import CRASHING, World, inhabited
+
+FEW = 20
+"""Broken promises that are told one by one, of the first and of the last."""
 
 
 class Soak:
     """One soak: trouble in rounds, a rest after each, and figures from the daemon throughout."""
 
     def __init__(self, world: World) -> None:
-        self._world, self._memory = world, Memory(world)
+        self._world = world
+        self._present: Counter[str] = Counter()
+        """How the roll calls ended."""
         self._before = self._warm_up()
 
     def _warm_up(self) -> oracle.Baseline:
         """Have everything happen once that is only paid for once, then count."""
         self._world.operator.result("supervisor/reload")
         oracle.baseline(self._world)
-        for name in self._world.states():
-            self._world.operator.reply("servers/start", server=name)
+        self._world.start_all()
+        self._world.operator.reply("servers/start", server=CRASHING)
         before = oracle.baseline(self._world)
         for name in self._world.states():
             self._world.operator.reply("servers/start", server=name, wait=False)
@@ -39,33 +45,38 @@ class Soak:
 
     def run(self, work: Work) -> Iterator[tuple[str, object]]:
         """The figures, line by line."""
+        holdings = Holdings(self._world, most_memory=work.most_memory, warm_up=work.warm_up)
         began, used = time.monotonic(), self._world.processor_seconds()
         while not work.over:
             work.trouble()
-            self._rest(work)
+            self._rest(work, holdings)
         took = time.monotonic() - began
         for caller in work.callers:
             caller.end()
         yield "seconds", f"{took:.0f}"
-        yield "rounds, each checked at rest", len(self._memory.samples)
+        yield "rounds, each checked at rest", holdings.rests
         yield from work.figures()
         yield "starts of servers", sum(state["run"] for state in self._world.states().values())
         yield from self._calls(work)
         yield "processor", f"{(self._world.processor_seconds() - used) / took:.0%} of one"
-        yield from self._memory.figures()
+        yield from holdings.figures(work.done, work.yardstick)
         yield from self._left()
 
-    def _rest(self, work: Work) -> None:
-        work.calm()
+    def _rest(self, work: Work, holdings: Holdings) -> None:
         for caller in work.callers:
             caller.pause()
+        work.calm()
         oracle.check_rest(self._world)
-        self._memory.sample()
+        self._present += oracle.roll_call(self._world, (*self._world.names, *self._world.remote_names))
+        holdings.sample_memory(work.done)
+        # A call closes the connections that were kept open for too long; how many there are is chance.
+        self._present += oracle.roll_call(self._world, self._world.remote_names)
+        holdings.sample_counts(work.done)
         for caller in work.callers:
             caller.resume()
 
     def _calls(self, work: Work) -> Iterator[tuple[str, object]]:
-        ends = work.ends
+        ends = work.ends + self._present
         oracle.compare_calls(self._world, ends, abandoned=work.abandoned)
         yield "calls that ended", ends.total()
         for outcome, number in ends.most_common():
@@ -90,6 +101,13 @@ def chosen(world: World, seed: int) -> Work:
     return RandomTrouble(world, seconds=float(os.environ.get("SOAK") or 600), seed=seed)
 
 
+def abridged(sentences: list[str]) -> list[str]:
+    """The first and the last of many, and how many there are between them."""
+    if len(sentences) <= 2 * FEW:
+        return sentences
+    return [*sentences[:FEW], f"and {len(sentences) - 2 * FEW} more promises", *sentences[-FEW:]]
+
+
 def main() -> int:
     seed = int(os.environ.get("SEED") or random.randrange(1_000_000))
     number = int(os.environ.get("SERVERS") or 50)
@@ -103,7 +121,7 @@ def main() -> int:
             print(f"{label:32} {figure}", flush=True)
         world.daemon.end()
         print(f"{'left behind':32} {len(world.daemon.pids())} processes")
-    for sentence in dict.fromkeys(world.broken):
+    for sentence in abridged(list(dict.fromkeys(world.broken))):
         print(f"BROKEN: {sentence}", file=sys.stderr)
     return 1 if world.broken else 0
 

@@ -87,7 +87,7 @@ class Chaos:
     def _flood(self, server: str) -> None:
         """Many calls at once, all answered before anything else."""
         with Client(self._world.daemon.socket) as client:
-            ledger = Ledger(client, self._world.broken)
+            ledger = Ledger(client, self._world.broken, troubled=True)
             for _ in range(FLOOD):
                 ledger.ask(f"{server}_echo", {"text": "x" * 500})
             ledger.settle()

@@ -10,14 +10,24 @@ from typing import Protocol
 from tests.e2e.support import Json
 from tests.soak.acts import Chaos
 from tests.soak.callers import ROUGH, SMOOTH, Caller
+from tests.soak.growth import FEWEST
 from tests.soak.world import World
 
 ROUND = 15.0
-"""Seconds of random trouble between two rests."""
+"""Seconds of random trouble between two rests, at most."""
 PACE = 0.1
 """Seconds between two random acts."""
-ROUNDS = 10
-"""Rests in a work that is counted and not timed."""
+ROUNDS = 12
+"""Rests in a work that is counted and not timed; fewer when what is counted comes in bursts."""
+WARM_UP = 2
+"""Rests at the beginning by which growth is not judged."""
+LONG, LONG_WARM_UP = 600.0, 10
+"""Seconds from which random trouble is long, and its warm-up then: it takes some four minutes until each
+server has had 512 calls, 10 ends and 256 KiB of stderr, which is what the daemon keeps of each."""
+MOST_MEMORY = 5e6
+"""Bytes by which the daemon may grow over a whole work."""
+FLAT = 2e6
+"""Bytes by which it may grow when there are only calls."""
 GLANCE = 0.02
 """Seconds between two looks at who is up."""
 PATIENCE = 300.0
@@ -36,6 +46,18 @@ class Work(Protocol):
     @property
     def ends(self) -> Counter[str]:
         """How the other calls ended, as their clients heard it."""
+        ...
+
+    most_memory: float
+    """Bytes by which it may have the daemon grow."""
+    warm_up: int
+    """Rests at its beginning by which growth is not judged."""
+    yardstick: tuple[str, float]
+    """What its slopes are told by, in words and in pieces of work."""
+
+    @property
+    def done(self) -> float:
+        """How many pieces of the work are done."""
         ...
 
     @property
@@ -58,10 +80,16 @@ def heard(callers: Sequence[Caller]) -> Counter[str]:
 
 
 class RandomTrouble:
-    """Everything at once, for so many seconds."""
+    """Everything at once, for so many seconds with all rests, and for as many rounds as a verdict takes."""
+
+    most_memory = MOST_MEMORY
+    yardstick = ("minute of trouble", 60.0)
 
     def __init__(self, world: World, *, seconds: float, seed: int) -> None:
         self._end = time.monotonic() + seconds
+        self.warm_up = WARM_UP if seconds < LONG else LONG_WARM_UP
+        self._least = self.warm_up + FEWEST
+        self._round, self._rounds = min(ROUND, seconds / self._least), 0
         self._chaos = Chaos(world, seed)
         self.callers = [Caller(world, ROUGH, seed + 1 + index) for index in range(4)]
 
@@ -74,11 +102,16 @@ class RandomTrouble:
         return heard(self.callers) + self._chaos.ends
 
     @property
+    def done(self) -> float:
+        return self._rounds * self._round
+
+    @property
     def over(self) -> bool:
-        return time.monotonic() >= self._end
+        return self._rounds >= self._least and time.monotonic() >= self._end
 
     def trouble(self) -> None:
-        deadline = min(time.monotonic() + ROUND, self._end)
+        self._rounds += 1
+        deadline = time.monotonic() + self._round
         while time.monotonic() < deadline:
             self._chaos.act()
             time.sleep(PACE)
@@ -91,13 +124,16 @@ class RandomTrouble:
 
 
 class Counted(ABC):
-    """A work that is over when something has happened so many times."""
+    """A work that is over when something has happened so many times, in as many rounds as a verdict takes."""
 
     abandoned = 0
+    most_memory = MOST_MEMORY
+    warm_up = WARM_UP
+    yardstick: tuple[str, float]
 
     def __init__(self, world: World, number: int, callers: Sequence[Caller]) -> None:
         self.world, self.callers = world, callers
-        self._number = number
+        self._number, self._rounds, self._stuck = number, 0, False
 
     @property
     @abstractmethod
@@ -116,17 +152,23 @@ class Counted(ABC):
         return heard(self.callers)
 
     @property
+    def done(self) -> float:
+        return self.count
+
+    @property
     def over(self) -> bool:
-        return self.count >= self._number
+        enough = self.count >= self._number and self._rounds >= self.warm_up + FEWEST
+        return enough or self._stuck
 
     def trouble(self) -> None:
-        goal = min(self._number, self.count + max(self._number // ROUNDS, 1))
+        self._rounds += 1
+        goal = self.count + max(self._number // ROUNDS, 1)
         deadline = time.monotonic() + PATIENCE
         while self.count < goal and time.monotonic() < deadline:
             self.step()
         if self.count < goal:
             self.world.broken.append(f"cannot go on: {self.count} of {goal} were done in {PATIENCE:g} s")
-            self._number = self.count
+            self._stuck = True
 
     def calm(self) -> None:
         self.world.start_all()
@@ -134,6 +176,8 @@ class Counted(ABC):
 
 class KillCycles(Counted):
     """Kills every server as soon as it is up again, with a caller beside it."""
+
+    yardstick = ("1 000 kills", 1000.0)
 
     def __init__(self, world: World, *, number: int, seed: int) -> None:
         super().__init__(world, number, [Caller(world, SMOOTH, seed + 1, at_once=4)])
@@ -175,10 +219,13 @@ class KillCycles(Counted):
 
 
 class Calls(Counted):
-    """Nothing but calls."""
+    """Nothing but calls, over which nothing comes."""
+
+    most_memory = FLAT
+    yardstick = ("10 000 calls", 10_000.0)
 
     def __init__(self, world: World, *, number: int, seed: int) -> None:
-        callers = [Caller(world, SMOOTH, seed + 1 + index, at_once=16) for index in range(4)]
+        callers = [Caller(world, SMOOTH, seed + 1 + index, at_once=16, troubled=False) for index in range(4)]
         super().__init__(world, number, callers)
 
     @property

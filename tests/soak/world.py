@@ -33,6 +33,8 @@ TEMPERS: tuple[tuple[str, ...], ...] = (
 )
 REMOTES = 4
 """HTTP servers, besides those that the daemon starts."""
+CRASHING = "crash"
+"""The server that ends at each start, by design, until it is given up."""
 RESTART = {"policy": "always", "delay": 0.1, "maxDelay": 0.2, "maxFailures": 10_000}
 _SAMPLE = re.compile(r"^mcp_supervisor_(\w+)(?:\{(.*)\})? (\S+)$", re.MULTILINE)
 _LABEL = re.compile(r'(\w+)="([^"]*)"')
@@ -47,7 +49,7 @@ def servers(number: int) -> dict[str, Json]:
             keys |= {"start": "lazy", "idleTimeout": 1}
         fleet[f"s{index:02}"] = fake(*TEMPERS[index % len(TEMPERS)], **keys)
     crashing = {"policy": "always", "delay": 0.1, "maxFailures": 3}
-    fleet["crash"] = fake("--exit-at", "spawn", restart=crashing)
+    fleet[CRASHING] = fake("--exit-at", "spawn", restart=crashing)
     return fleet
 
 
@@ -73,7 +75,11 @@ class World:
     @property
     def names(self) -> list[str]:
         """The servers that the daemon starts and that are good for something."""
-        return [name for name in self.entries if name != "crash" and "command" in self.entries[name]]
+        return [name for name in self.entries if name != CRASHING and "command" in self.entries[name]]
+
+    @property
+    def remote_names(self) -> list[str]:
+        return [remote.name for remote in self.remotes]
 
     def kill(self, pid: int | None) -> None:
         """End one process of a server, if it has one."""
@@ -84,8 +90,10 @@ class World:
     def start_all(self) -> None:
         """Have every server up that can be, and wait for it."""
         for name in self.entries:
-            if name != "crash":
-                self.operator.reply("servers/start", server=name)
+            if name != CRASHING:
+                answer = self.operator.reply("servers/start", server=name)
+                if "error" in answer:
+                    self.broken.append(f"{name} did not start at rest: {answer['error']['message']}")
 
     def write(self, entries: dict[str, Json]) -> None:
         """Replace the configuration, as an editor does."""
@@ -130,6 +138,9 @@ class World:
         ]
 
     # What the daemon says.
+
+    def tasks(self) -> float:
+        return self.metrics()["tasks_running", ""]
 
     def metrics(self) -> dict[tuple[str, str], float]:
         """Each sample by its name and, where there is one, its server; over all other labels it is a sum."""
