@@ -44,7 +44,7 @@ def servers(number: int) -> dict[str, Json]:
     """So many entries; each fifth is lazy and soon asleep, the last crashes until it is given up."""
     fleet: dict[str, Json] = {}
     for index in range(number - 1):
-        keys: Json = {"restart": RESTART, "stopGrace": 0.5, "callTimeout": 5}
+        keys: Json = {"restart": RESTART, "stopGrace": 0.5, "callTimeout": 20}
         if index % 5 == 0:
             keys |= {"start": "lazy", "idleTimeout": 1}
         fleet[f"s{index:02}"] = fake(*TEMPERS[index % len(TEMPERS)], **keys)
@@ -160,7 +160,7 @@ def inhabited(directory: Path, number: int) -> Iterator[World]:
     """A daemon with so many servers, all of which have come up or were given up."""
     entries = servers(number)
     with listening(REMOTES) as remotes, launching(directory) as launcher:
-        entries |= {remote.name: remote.entry(restart=RESTART, callTimeout=5) for remote in remotes}
+        entries |= {remote.name: remote.entry(restart=RESTART, callTimeout=20) for remote in remotes}
         launcher.configure(entries, **SETTINGS)
         daemon = launcher.spawn()
         until(lambda: answers(daemon))
