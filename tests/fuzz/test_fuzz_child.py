@@ -1,4 +1,4 @@
-"""Any bytes from a server, before its greeting and around its answers: it may be given up, and nobody else notices.
+"""Any bytes from a server, before its greeting and around its answers: nobody but itself is given up.
 
 Each call ends once, with a true account: nobody is told what the server has not said.
 """
@@ -82,7 +82,7 @@ harmless = st.lists(
 
 @st.composite
 def speeches(draw: st.DrawFn) -> Json:
-    """What the babbler is told: to babble beside its greeting, harmlessly between its answers, or anywhere."""
+    """What the babbler is told: to babble before its greeting, harmlessly between answers, or anywhere."""
     kind = draw(st.sampled_from(["early", "harmless", "wild"]))
     noise = harmless if kind == "harmless" else outputs
     spoken = {
@@ -155,7 +155,7 @@ def babbler(path: Path, speech: Json) -> Json:
 
 
 def answered(lab: Laboratory, texts: list[str], *, timeout: float) -> dict[str, Json]:
-    """Call the bad server and the innocent by turns, all at once; each is answered once, the innocent well."""
+    """Call the bad server and the innocent by turns, all at once; each is answered once."""
     with Client(lab.socket) as client:
         asked, innocent = dict[int, str](), list[int]()
         for text in texts:
