@@ -1,9 +1,9 @@
 """A server that speaks MCP, and says drawn bytes beside it; its one argument is the file that says which.
 
 It begins with what is `early`, greets and lists properly, and waits until so many `calls` have come. Each
-answer then has `before` and `after` around it and `inside` within, and goes out in pieces of the sizes in `cuts`.
-What it hears goes to `.heard` beside that file, and what it says to `.said` before it is said. Then it stays
-or leaves, and in any case ends itself after a minute.
+answer then has `before` and `after` around it and `inside` within, and goes out in pieces of the sizes in
+`cuts`. What it hears goes to `.heard` beside that file, and what it says to `.said` before it is said. Then
+it stays or leaves, and in any case ends itself after a minute.
 """
 
 import base64
