@@ -5,15 +5,21 @@ children, and met no error of its own.
 """
 
 import json
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from supervisor.selftest.lab import SETTINGS, Entry, Lab
 from supervisor.selftest.oracle import aftermath, baseline, leftovers
 from tests.files import save, whole_lines
+
+LONG = pytest.mark.timeout(0 if "FUZZ" in os.environ else 900)
+"""For a test that tries much, on a machine that has other things to do."""
 
 
 class Laboratory(Lab):

@@ -4,6 +4,7 @@ Knows nothing of the daemon. Whatever has been asked, a server comes to rest in 
 looked at there, nobody knows its process.
 """
 
+import signal
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -43,6 +44,8 @@ class Server:
     deaf: bool = False
     moving: bool = True
     """Whether it may still be on its way there."""
+    spared: bool = False
+    """Whether it was told to end and needed nothing but its time for that."""
     sleeps: bool = False
     """Whether it may wait for a call there."""
     unseen: bool = False
@@ -64,11 +67,11 @@ class Server:
 
     def begin(self, *, sleeps: bool = False) -> None:
         """Be started, or started again; `sleeps` says that it may wait for a call instead."""
-        self._change("unavailable" if self.doomed else "ready")
+        self._change("unavailable" if self.doomed else "ready", spared=self.up and self.polite)
         self.sleeps = sleeps and self.lazy
 
     def stop(self) -> None:
-        self._change("stopped")
+        self._change("stopped", spared=self.up and self.polite)
 
     def fail(self, *, clean: bool = False) -> None:
         """End without being asked to; a clean end is none that `on-failure` speaks of."""
@@ -80,15 +83,18 @@ class Server:
         if self.phase != "ready":
             self.begin(sleeps=self.phase != "idle")
 
-    def _change(self, phase: str) -> None:
+    def _change(self, phase: str, *, spared: bool = False) -> None:
         self.past |= set() if self.pid is None else {self.pid}
         self.phase, self.pid, self.deaf, self.moving, self.sleeps = phase, None, False, True, False
+        self.spared = spared
 
     def difference(self, seen: dict[str, Any]) -> str | None:
         """What is not as it must be; takes up the process of one that is."""
         asleep = self.sleeps and self.moving and seen["phase"] == "idle"
         if seen["phase"] != self.phase and not asleep:
             return f"{seen['name']} is {seen['phase']} and not {self.phase}: {seen['reason']}"
+        if self.spared and (seen["exit"] or {}).get("signal") == signal.SIGKILL:
+            return f"{seen['name']} was killed at once: {seen['exit']['reason']}"
         if seen["pid"] in self.past or (seen["pid"] is None and seen["phase"] == "ready"):
             return f"{seen['name']} has still process {seen['pid']}"
         if not self.moving and seen["pid"] != self.pid:

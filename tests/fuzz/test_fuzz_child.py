@@ -23,7 +23,7 @@ from supervisor.selftest.case import GOOD, INNOCENTS
 from supervisor.selftest.lab import until
 from tests.e2e.support import Client
 from tests.files import save, whole_lines
-from tests.fuzz.laboratory import Laboratory, laboratory
+from tests.fuzz.laboratory import LONG, Laboratory, laboratory
 
 EXAMPLES = int(os.environ.get("FUZZ", "60"))
 SCRIPT = Path(__file__).with_name("babbler.py")
@@ -116,6 +116,7 @@ def alone(lab: Laboratory) -> None:
     lab.reload(INNOCENTS)
 
 
+@LONG
 def test_no_bytes_of_a_server_hurt_anyone_but_itself(lab: Laboratory) -> None:
     innocent, connected = lab.client.server(GOOD)["pid"], Counter[bool]()
     paths = (lab.directory / f"speech-{number}" for number in itertools.count())

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from supervisor.surfaces.methods import METHODS
 from tests.e2e.support import Client, fake
-from tests.fuzz.laboratory import Laboratory, laboratory
+from tests.fuzz.laboratory import LONG, Laboratory, laboratory
 
 EXAMPLES = int(os.environ.get("FUZZ", "60"))
 """How much is tried; `make fuzz` says more."""
@@ -106,6 +106,7 @@ def damaged(draw: st.DrawFn) -> bytes:
     return bytes(content)
 
 
+@LONG
 @BRIEFLY
 @given(content=damaged(), cuts=st.integers(0, 1 << 16), half_close=st.booleans())
 def test_no_bytes_on_the_socket_cost_more_than_their_own_connection(
