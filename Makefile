@@ -67,7 +67,7 @@ test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs wh
 kit: $(VENV)/.dev ## Every case of the hostile-server kit, KIT=20 times each.
 	KIT=$(or $(KIT),20) $(BIN)/python -m pytest tests/kit
 
-fuzz: $(VENV)/.dev ## Bytes and histories at random, FUZZ=2000 examples of each.
+fuzz: $(VENV)/.dev ## Bytes and histories at random, FUZZ=2000 examples of each, and a tenth as many histories.
 	FUZZ=$(or $(FUZZ),2000) $(BIN)/python -m pytest tests/fuzz --timeout=0
 
 soak: $(VENV)/.dev ## Ten minutes of random trouble, every promise checked; SOAK=60, KILLS=10000, CALLS=200000, SEED=7, SERVERS=20 choose.

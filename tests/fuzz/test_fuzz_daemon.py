@@ -1,196 +1,304 @@
-"""A whole daemon through random histories, beside a model of what must hold: edits, calls, kills, signals."""
+"""A whole daemon through random histories, beside a model of what must hold: edits, calls, kills, ends.
 
+Here are the rules; what must hold is in `ground`.
+"""
+
+import itertools
 import os
 import signal
-import tempfile
-from contextlib import ExitStack
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 
-from supervisor.errors import BadConfig, SupervisorError
-from supervisor.selftest.case import GOOD, INNOCENTS
-from supervisor.selftest.lab import Lab, hostile, outcome_of, until
-from supervisor.selftest.oracle import contradictions, leftovers
+from supervisor.errors import BadConfig, Outcome, ServerUnavailable
+from supervisor.selftest.case import GOOD
+from supervisor.selftest.lab import until
+from supervisor.selftest.oracle import leftovers
+from tests.e2e.support import Client, Json
 from tests.files import save
+from tests.fuzz.ground import NAMES, RULES, Ground, Stage, ends, says, some, tried
+from tests.fuzz.laboratory import LONG, Laboratory
+from tests.fuzz.model import CANCELLED, DOOMED, SOUND
 
-EXAMPLES = max(int(os.environ.get("FUZZ", "40")) // 10, 4)
-NAMES = ("one", "two", "three")
-MANNERS = ((), ("stubborn",), ("escape", "family"), ("babble",))
-names = st.sampled_from(NAMES)
+EXAMPLES = max(int(os.environ.get("FUZZ", "0")) // 10, 25)
+"""Histories; `make fuzz` plays more."""
+STEPS = 30
+ANSWERS: dict[str, tuple[str, Json]] = {
+    "echo": ("ok", {"text": "well"}),
+    "refuse": ("tool_error", {}),
+    "twice": ("ok", {}),
+    "shout": ("ok", {"bytes": 65536}),
+    "chatter": ("ok", {"count": 200}),
+}
+"""What tools answer, and with which arguments."""
+DEADLY = [signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT]
+ENDS = {signal.SIGTERM: 0, signal.SIGINT: 0, signal.SIGKILL: -signal.SIGKILL}
+"""What a daemon ends with."""
 
 
-class Histories(RuleBasedStateMachine):
-    """`wanted` is what the file says, `up` is who can answer."""
+class Histories(Ground):
+    """What can happen to a daemon, its file and its servers."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.cleanup = ExitStack()
-        self.wanted: dict[str, dict[str, Any]] = {}
-        self.up: dict[str, int] = {}
-        """Who can answer, by the process that does."""
-
-    @initialize()
-    def begin(self) -> None:
-        directory = self.cleanup.enter_context(tempfile.TemporaryDirectory(dir="/tmp", prefix="mcp-fuzz-"))
-        self.lab = Lab(Path(directory))
-        self.cleanup.callback(self.lab.destroy)
-        self.lab.start(INNOCENTS)
-        self.good = self.pid(GOOD)
-
-    def teardown(self) -> None:
-        with self.cleanup:
-            if hasattr(self, "lab"):
-                assert self.lab.end() == 0
-                assert leftovers(self.lab) == []
+    @initialize(data=st.data(), number=st.integers(2, 3))
+    def begin(self, data: st.DataObject, number: int) -> None:
+        self.failed = True
+        self.lab.begin_journal()
+        for name in NAMES[:number]:
+            self.wanted[name] = self.drawn(data, SOUND)
+        self.lab.reload(self.entries())
 
     # What people do to the file.
 
-    @rule(name=names, manners=st.sampled_from(MANNERS))
-    def add(self, name: str, manners: tuple[str, ...]) -> None:
-        if name not in self.wanted:
-            self.wanted[name] = {**hostile(*manners), "stopGrace": 0.1}
-            self.apply()
-            self.up[name] = self.pid(name)
+    @some(Ground.free)
+    @rule(data=st.data(), how=st.sampled_from(["asked", "hung up", "saved", "not awaited"]))
+    @tried
+    def add(self, data: st.DataObject, how: str) -> None:
+        name = data.draw(st.sampled_from(self.free()))
+        self.wanted[name] = self.drawn(data, SOUND + DOOMED)
+        self.apply(how, f"add {name}")
+        self.wanted[name].unseen = how == "not awaited"
 
-    @rule(name=names)
-    def remove(self, name: str) -> None:
-        self.wanted.pop(name, None)
-        self.up.pop(name, None)
-        self.apply()
+    @some(Ground.named)
+    @rule(data=st.data(), how=st.sampled_from(["asked", "hung up", "saved", "not awaited"]))
+    @tried
+    def remove(self, data: st.DataObject, how: str) -> None:
+        name = data.draw(st.sampled_from(self.named()))
+        moving = self.wanted.pop(name).moving
+        self.leaving.add(name)
+        self.apply(how, "" if moving else f"remove {name}")
 
-    @rule(name=names, seconds=st.integers(5, 50))
-    def retune(self, name: str, seconds: int) -> None:
-        if name in self.wanted:
-            self.wanted[name]["callTimeout"] = seconds
-            self.apply()
+    @some(Ground.up)
+    @rule(data=st.data(), how=st.sampled_from(["asked", "hung up", "saved"]))
+    @tried
+    def retune(self, data: st.DataObject, how: str) -> None:
+        name = data.draw(st.sampled_from(self.up()))
+        self.wanted[name].entry["callTimeout"] = 10 + next(self.stage.numbers)
+        self.apply(how, f"retune {name}")
 
-    @rule(name=names, value=st.text("abc", min_size=1, max_size=2))
-    def replace(self, name: str, value: str) -> None:
-        if name in self.up:
-            self.wanted[name]["env"] = {"VALUE": value}
-            self.apply()
-            self.up[name] = self.pid(name)
+    @some(Ground.eager)
+    @rule(data=st.data(), how=st.sampled_from(["asked", "hung up", "saved", "not awaited"]))
+    @tried
+    def renew(self, data: st.DataObject, how: str) -> None:
+        name = data.draw(st.sampled_from(self.eager()))
+        self.wanted[name].entry["env"] = {"VALUE": str(next(self.stage.numbers))}
+        self.wanted[name].begin()
+        self.apply(how, f"replace {name}")
 
     @rule()
+    @tried
     def break_the_file(self) -> None:
         save(self.lab.config, '{"mcpServers": {"one": }')
-        try:
+        with pytest.raises(BadConfig):
             self.lab.client.request("supervisor/reload")
-        except BadConfig:
-            self.lab.write({**INNOCENTS, **self.wanted})
-            self.lab.client.request("supervisor/reload")
-        else:
-            raise AssertionError("a broken file was accepted")
+        self.lab.reload(self.entries())
 
-    def apply(self) -> None:
-        self.lab.reload({**INNOCENTS, **self.wanted})
+    @rule()
+    @tried
+    def hang_up(self) -> None:
+        """Nothing has changed, so nobody but we can be the reason that it is read again."""
+        self.settle()
+        written = self.lab.log.stat().st_size
+        self.lab.signal(signal.SIGHUP)
+        until(lambda: b"reloaded: " in self.reloads_since(written))
 
     # What people do to servers.
 
-    @rule(name=names)
-    def stop(self, name: str) -> None:
-        if name in self.wanted:
-            self.lab.client.request("servers/stop", {"server": name})
-            self.up.pop(name, None)
+    @some(Ground.known)
+    @rule(data=st.data(), verb=st.sampled_from(["start", "stop", "restart"]), wait=st.booleans())
+    @tried
+    def order(self, data: st.DataObject, verb: str, wait: bool) -> None:
+        name = data.draw(st.sampled_from(self.known()))
+        server = self.wanted[name]
+        {"start": server.start, "stop": server.stop, "restart": server.begin}[verb]()
+        self.stage.tried["waited for" if wait else "overtaken"] += 1
+        try:
+            self.lab.client.request(f"servers/{verb}", {"server": name, "wait": wait})
+        except ServerUnavailable:
+            assert server.doomed
+        if wait and not server.doomed:
+            assert server.difference(self.lab.client.server(name)) is None
+        self.hurried = not wait
 
-    @rule(name=names, verb=st.sampled_from(["start", "restart"]))
-    def start(self, name: str, verb: str) -> None:
-        if name in self.wanted:
-            self.lab.client.request(f"servers/{verb}", {"server": name})
-            before, self.up[name] = self.up.get(name), self.pid(name)
-            assert (self.up[name] == before) == (verb == "start" and before is not None)
+    @some(Ground.known)
+    @rule(data=st.data(), tool=st.sampled_from(sorted(ANSWERS)))
+    @tried
+    def call(self, data: st.DataObject, tool: str) -> None:
+        name = data.draw(st.sampled_from(self.known()))
+        server, (answer, arguments) = self.wanted[name], ANSWERS[tool]
+        outcome = self.outcome(name, tool, arguments, timeout=0.2 if server.deaf else 10)
+        if server.moving:
+            self.account.perhaps(tool)
+            self.account.perhaps(CANCELLED)
+            assert outcome in set(Outcome)
+        elif server.deaf:
+            self.account.perhaps(tool)
+            self.account.perhaps(CANCELLED)
+            assert outcome == "timed_out"
+        elif server.phase in ("ready", "idle"):
+            self.account.surely(tool)
+            assert outcome == answer
+            server.start()
+        else:
+            assert outcome in {"not_sent", "rejected"}
 
-    @rule(name=names)
-    def call(self, name: str) -> None:
-        allowed = {"ok"} if name in self.up else {"not_sent", "rejected"}
-        assert self.outcome(name, "echo") in allowed
+    @some(Ground.up)
+    @rule(data=st.data(), number=st.integers(2, 6))
+    @tried
+    def call_at_once(self, data: st.DataObject, number: int) -> None:
+        names = data.draw(st.lists(st.sampled_from([*self.up(), GOOD]), min_size=number, max_size=number))
+        with Client(self.lab.socket) as client:
+            asked = {
+                client.ask("tools/call", name=f"{name}_echo", arguments=says(at)): at
+                for at, name in enumerate(names)
+            }
+            answers = [client.receive() for _ in names]
+        assert {each["id"]: each["result"]["content"][0]["text"] for each in answers} == {
+            number: says(at)["text"] for number, at in asked.items()
+        }
+        self.account.surely("echo", len(names) - names.count(GOOD))
+
+    @some(Ground.up)
+    @rule(data=st.data(), number=st.integers(1, 3))
+    @tried
+    def leave_during_calls(self, data: st.DataObject, number: int) -> None:
+        with Client(self.lab.socket) as client:
+            self.hang(client, data, number)
+        self.account.surely(CANCELLED, number)
+
+    @some(Ground.up)
+    @rule(data=st.data(), number=st.integers(1, 3))
+    @tried
+    def cancel_calls(self, data: st.DataObject, number: int) -> None:
+        with Client(self.lab.socket) as client:
+            _, asked = self.hang(client, data, number)
+            for each in asked:
+                client.notify("notifications/cancelled", requestId=each)
+            assert ends(client, asked) == ["cancelled"] * number
+        self.account.surely(CANCELLED, number)
+
+    @some(Ground.up)
+    @rule(data=st.data(), number=st.integers(1, 3))
+    @tried
+    def stop_during_calls(self, data: st.DataObject, number: int) -> None:
+        with Client(self.lab.socket) as client:
+            server, asked = self.hang(client, data, number)
+            self.lab.client.request("servers/stop", {"server": server, "wait": False})
+            self.wanted[server].stop()
+            assert ends(client, asked) == ["unknown"] * number
+
+    @some(Ground.up)
+    @rule(data=st.data(), number=st.integers(1, 3))
+    @tried
+    def kill_during_calls(self, data: st.DataObject, number: int) -> None:
+        with Client(self.lab.socket) as client:
+            name, asked = self.hang(client, data, number)
+            self.hit(name, signal.SIGKILL)
+            self.wanted[name].fail()
+            assert ends(client, asked) == ["unknown"] * number
 
     # What happens to servers.
 
-    @precondition(lambda self: self.up)
-    @rule(data=st.data(), number=st.sampled_from([signal.SIGKILL, signal.SIGSEGV, signal.SIGABRT]))
+    @some(Ground.up)
+    @rule(data=st.data(), number=st.sampled_from(DEADLY))
+    @tried
     def kill(self, data: st.DataObject, number: signal.Signals) -> None:
-        name = data.draw(st.sampled_from(sorted(self.up)))
-        pid = self.up.pop(name)
-        assert pid > 1
-        os.kill(pid, number)
-        until(lambda: self.state(name) == "unavailable")
+        name = data.draw(st.sampled_from(self.up()))
+        self.hit(name, number)
+        self.wanted[name].fail()
 
-    @precondition(lambda self: self.up)
-    @rule(data=st.data(), tool=st.sampled_from(["crash", "half"]))
-    def crash(self, data: st.DataObject, tool: str) -> None:
-        name = data.draw(st.sampled_from(sorted(self.up)))
-        self.up.pop(name)
-        assert self.outcome(name, tool) == "unknown"
-        until(lambda: self.state(name) == "unavailable")
+    @some(Ground.up)
+    @rule(data=st.data(), end=st.sampled_from(["crash", "half", "shut"]))
+    @tried
+    def crash(self, data: st.DataObject, end: str) -> None:
+        name = data.draw(st.sampled_from(self.up()))
+        if "family" in self.wanted[name].manners:
+            end = "crash"  # its stdout is not closed when it closes it
+        assert self.outcome(name, end, {}) == ("ok" if end == "shut" else "unknown")
+        self.account.surely(end)
+        self.wanted[name].fail(clean=end == "half")
 
-    @precondition(lambda self: self.up)
+    @some(Ground.up)
     @rule(data=st.data())
+    @tried
     def freeze(self, data: st.DataObject) -> None:
-        name = data.draw(st.sampled_from(sorted(self.up)))
-        os.kill(self.up[name], signal.SIGSTOP)
-        assert self.outcome(name, "echo", timeout=0.1) == "timed_out"
-        os.kill(self.up[name], signal.SIGCONT)
+        name = data.draw(st.sampled_from(self.up()))
+        self.hit(name, signal.SIGSTOP)
+        assert self.outcome(name, "echo", {}, timeout=0.1) == "timed_out"
+        self.hit(name, signal.SIGCONT)
+        self.account.surely("echo")
+        self.account.surely(CANCELLED)
 
+    @some(Ground.up)
+    @rule(data=st.data())
+    @tried
+    def be_silent(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.up()))
+        assert self.outcome(name, "hang", {}, timeout=0.1) == "timed_out"
+        self.account.surely("hang")
+        self.account.surely(CANCELLED)
+
+    @some(Ground.up)
+    @rule(data=st.data())
+    @tried
+    def deafen(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from(self.up()))
+        assert self.outcome(name, "deafen", {}) == "ok"
+        self.account.surely("deafen")
+        self.wanted[name].deaf = True
+
+    # What happens to the daemon.
+
+    @precondition(lambda self: not self.ended and self.wanted)
     @rule()
-    def hang_up(self) -> None:
-        self.lab.signal(signal.SIGHUP)
-
-    # What must hold.
-
-    @invariant()
-    def everybody_is_as_the_model_says(self) -> None:
-        if not hasattr(self, "lab"):
-            return
-        assert self.lab.exit_status() is None
-        assert self.outcome(GOOD, "echo") == "ok"
-        assert self.pid(GOOD) == self.good
-        servers = {each["name"]: each for each in self.lab.client.servers()}
-        assert set(servers) == {GOOD, *self.wanted}
-        assert {name: servers[name]["pid"] for name in self.up} == self.up
-        assert {name for name in self.wanted if servers[name]["state"] == "connected"} == set(self.up)
-
-    @invariant()
-    def everybody_says_the_same(self) -> None:
-        if hasattr(self, "lab"):
-            assert contradictions(self.lab) == []
-
-    # How it is asked.
-
-    def pid(self, name: str) -> int:
-        pid: int = self.lab.client.server(name)["pid"]
-        return pid
-
-    def state(self, name: str) -> str:
-        return str(self.lab.client.server(name)["state"])
-
-    def outcome(self, name: str, tool: str, *, timeout: float = 10) -> str:
-        try:
-            self.lab.client.call(f"{name}_{tool}", {}, timeout=timeout)
-        except SupervisorError as error:
-            return outcome_of(error)
-        return "ok"
+    @tried
+    def end_the_daemon(self) -> None:
+        """By each signal in turn, once in a history: a start takes a while."""
+        number = list(ENDS)[self.stage.tried["end_the_daemon"] % len(ENDS)]
+        self.ended = True
+        self.stage.tried[number.name] += 1
+        old = self.lab.processes()
+        self.lab.signal(number)
+        until(lambda: self.lab.exit_status() is not None)
+        assert self.lab.exit_status() == ENDS[number]
+        self.lab.disconnect()
+        if number != signal.SIGKILL:
+            assert leftovers(self.lab) == []
+        self.lab.start(self.entries())
+        until(lambda: not old & self.lab.processes())
+        self.good = self.pid_of(GOOD)
+        self.leaving.clear()
+        for each in self.wanted.values():
+            each.begin(sleeps=not each.unseen)
 
 
-def test_a_daemon_keeps_its_promises_through_any_history() -> None:
+WAYS = {
+    *("asked", "hung up", "saved", "not awaited"),
+    *("waited for", "overtaken"),
+    *(number.name for number in ENDS),
+}
+"""What rules draw that must have been tried, too."""
+
+
+@pytest.fixture
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    stage = Stage(Laboratory(tmp_path_factory.mktemp("histories"), {}) for _ in itertools.count())
+    yield stage
+    stage.close()
+
+
+@LONG
+def test_a_daemon_keeps_its_promises_through_any_history(stage: Stage) -> None:
     run_state_machine_as_test(
-        Histories,
+        lambda: Histories(stage),  # type: ignore[arg-type]  # it only has to make one
         settings=settings(
             max_examples=EXAMPLES,
-            stateful_step_count=15,
+            stateful_step_count=STEPS,
             deadline=None,
             suppress_health_check=list(HealthCheck),
             phases=[Phase.explicit, Phase.generate],
         ),
     )
+    assert {*RULES, *WAYS} - stage.tried.keys() == set()
