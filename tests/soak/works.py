@@ -23,7 +23,7 @@ WARM_UP = 2
 """Rests at the beginning by which growth is not judged."""
 LONG, LONG_WARM_UP = 600.0, 10
 """Seconds from which random trouble is long, and its warm-up then. The daemon keeps 512 durations, 10 ends
-and 256 KiB of stderr of each server, which fill for minutes: it was seen to grow for four and then to rest."""
+and 256 KiB of stderr of each server, which fill for minutes: it was seen to grow for four, then to rest."""
 MOST_MEMORY = 5e6
 """Bytes by which the daemon may grow over a whole work."""
 FLAT = 2e6
