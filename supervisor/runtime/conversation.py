@@ -27,8 +27,11 @@ from supervisor.runtime.wire import PipeWire
 
 logger = logging.getLogger(__name__)
 
-_LAST_WORDS = 0.1
-"""Seconds for what a server wrote before it exited to arrive, when somebody else holds its pipe open."""
+_LAST_WORDS = 0.05
+"""Seconds for what a server wrote before it exited to arrive, when somebody else holds its pipe open.
+
+Its end is promised to be noticed within a tenth of a second.
+"""
 _SILENCE = 0.25
 """Seconds between the end of a pipe and the conclusion that the server is not just about to exit."""
 _NOISE_SHOWN = 10
