@@ -4,6 +4,7 @@ import hashlib
 import json
 import signal
 import sys
+from collections import Counter
 
 import pytest
 
@@ -29,6 +30,17 @@ def test_a_disabled_server_has_no_process_and_no_tools(launcher: Launcher) -> No
     assert daemon.client.server("off")["state"] == "disabled"
     assert daemon.client.tools() == []
     assert daemon.pids() == set()
+
+
+def test_a_thousand_servers_are_judged_and_the_one_that_works_answers(launcher: Launcher) -> None:
+    broken = {f"broken{number}": {"command": f"/does/not/exist/{number}"} for number in range(1000)}
+    daemon = launcher.start({**broken, "works": fake()})
+
+    servers = daemon.client.result("servers/list")["servers"]
+
+    assert Counter(server["state"] for server in servers) == {"unavailable": 1000, "connected": 1}
+    assert daemon.client.text("works_echo", text="hello") == '{"text": "hello"}'
+    assert len(daemon.pids()) == 1
 
 
 def test_servers_that_cannot_work_are_named_with_the_true_reason_and_the_good_one_works(
