@@ -8,7 +8,7 @@ from collections import Counter
 
 import pytest
 
-from tests.e2e.support import Launcher, alive, answers, fake, until
+from tests.e2e.support import PATIENCE, Launcher, alive, answers, fake, until
 
 
 def test_without_a_config_file_it_runs_with_zero_servers_and_says_so(launcher: Launcher) -> None:
@@ -34,10 +34,13 @@ def test_a_disabled_server_has_no_process_and_no_tools(launcher: Launcher) -> No
 
 def test_a_thousand_servers_are_judged_and_the_one_that_works_answers(launcher: Launcher) -> None:
     broken = {f"broken{number}": {"command": f"/does/not/exist/{number}"} for number in range(1000)}
-    daemon = launcher.start({**broken, "works": fake()})
+    launcher.configure({**broken, "works": fake()})
+    daemon = launcher.spawn()
+    until(lambda: answers(daemon))
+
+    until(lambda: daemon.client.result("tools/list")["complete"], seconds=2 * PATIENCE)
 
     servers = daemon.client.result("servers/list")["servers"]
-
     assert Counter(server["state"] for server in servers) == {"unavailable": 1000, "connected": 1}
     assert daemon.client.text("works_echo", text="hello") == '{"text": "hello"}'
     assert len(daemon.pids()) == 1
