@@ -35,9 +35,13 @@ def replace_file(path: Path, content: bytes) -> None:
     fresh = path.with_suffix(f".{os.getpid()}.new")
     fresh.unlink(missing_ok=True)
     descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor, not a path
-        stream.write(content)
-    fresh.replace(path)
+    try:
+        with open(descriptor, "wb") as stream:  # noqa: PTH123 - a descriptor, not a path
+            stream.write(content)
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise
 
 
 class KnownTools:

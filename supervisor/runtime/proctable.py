@@ -65,11 +65,6 @@ def lists_children() -> bool:
     return os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
 
 
-def children_of_ours() -> list[int]:
-    """Our own direct children."""
-    return children(os.getpid())
-
-
 def children_of_the_main_thread() -> list[int]:
     """Our children but for those that another thread has started: what we adopt, the main thread gets."""
     return _children_of_thread(os.getpid(), os.getpid())

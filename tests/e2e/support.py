@@ -12,7 +12,7 @@ import struct
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -242,13 +242,13 @@ class Launcher:
         settings = {"http": False, **settings}
         save(self.config, json.dumps({"mcpServers": servers, "supervisor": settings}))
 
-    def spawn(self, *options: str, umask: int = -1) -> Daemon:
-        """Start a daemon on the configuration as it is now; it may refuse to."""
+    def spawn(self, *options: str, umask: int = -1, before: Sequence[str] = ()) -> Daemon:
+        """Start a daemon on the configuration as it is now, by these words before it; it may refuse to."""
         log = self.directory / f"daemon-{len(self.started)}.log"
         words = ["run", "--config", str(self.config), "--socket", str(self.socket), "--loop", self._loop]
         with log.open("wb") as stream:
             process = subprocess.Popen(
-                [PROGRAM, *words, "--log-format", "json", *options],
+                [*before, PROGRAM, *words, "--log-format", "json", *options],
                 env=self.environment,
                 cwd=self.directory,
                 stdin=subprocess.DEVNULL,

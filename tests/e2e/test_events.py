@@ -1,9 +1,12 @@
 """News, followed logs, and what becomes of those who are slow to hear them."""
 
+import json
 import os
 import signal
+from pathlib import Path
 
 from tests.e2e.support import Client, Json, Launcher, fake, until
+from tests.files import save
 
 
 def news(client: Client, kind: str) -> Json:
@@ -30,6 +33,34 @@ def test_a_subscriber_hears_of_a_death_and_of_the_tools_that_left(launcher: Laun
     catalog = news(listener, "catalog")
     assert catalog["removed"] == ["s_echo", "s_echo_2"]
     assert any("unavailable" in cause for cause in catalog["causes"])
+
+
+def describe(file: Path, descriptions: dict[str, str]) -> None:
+    """Have the fake server list these tools."""
+    tools = [
+        {"name": name, "description": description, "inputSchema": {"type": "object"}}
+        for name, description in descriptions.items()
+    ]
+    save(file, json.dumps(tools))
+
+
+def test_a_description_that_changes_is_news_and_is_listed_since(launcher: Launcher) -> None:
+    described = launcher.directory / "tools.json"
+    describe(described, {"echo": "says it again", "change_tools": "tells of news"})
+    daemon = launcher.start({"s": {**fake("--tools-json", described), "enabled": False}})
+    listener = daemon.connect()
+    listener.result("events/subscribe", kinds=["catalog"])
+    daemon.client.result("servers/enable", server="s")
+    before = news(listener, "catalog")["generation"]
+
+    describe(described, {"echo": "says it to a stranger", "change_tools": "tells of news"})
+    daemon.client.text("s_change_tools", add=0)
+
+    told = news(listener, "catalog")
+    assert (told["changed"], told["removed"]) == (["s_echo"], [])
+    since = daemon.client.result("tools/list", since=before)
+    assert [tool["description"] for tool in since["tools"]] == ["says it to a stranger"]
+    assert (since["removed"], since["generation"]) == ([], told["generation"])
 
 
 def test_a_subscriber_hears_only_the_kinds_it_asked_for(launcher: Launcher) -> None:

@@ -187,6 +187,21 @@ def test_a_client_that_never_reads_is_dropped_and_nobody_else_notices(launcher: 
     assert daemon.client.text("big_echo") == "{}"
 
 
+def test_what_is_kept_for_a_client_that_never_reads_has_a_bound(launcher: Launcher) -> None:
+    daemon = launcher.start(
+        {"big": fake()}, limits={"unreadBytes": 100_000, "unreadSeconds": 3600, "callsPerClient": 100}
+    )
+    deaf = daemon.connect()
+    for _ in range(50):
+        deaf.ask("tools/call", name="big_big", arguments={"bytes": 100_000})
+
+    until(lambda: "dropping a client that does not read its answers" in daemon.said("warning"))
+
+    # It is kept until there are eight times the limit, and one answer more; the kernel's buffer comes on top.
+    assert len(everything(deaf)) < 2_000_000
+    assert daemon.client.text("big_echo") == "{}"
+
+
 def everything(client: Client) -> bytes:
     """What is left to read, up to the end or the loss of the connection."""
     content = bytearray()

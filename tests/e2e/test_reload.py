@@ -1,6 +1,8 @@
 """Reloading: only what changed is touched, and what cannot be used changes nothing."""
 
 import signal
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +53,44 @@ def test_a_file_that_is_not_json_changes_nothing_and_is_shown(launcher: Launcher
     launcher.configure({"s": fake()})
     daemon.client.result("supervisor/reload")
     assert daemon.client.result("supervisor/info")["problems"] == []
+
+
+def linked_to_itself(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path)
+
+
+def in_the_form_of_a_directory(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def open_to_others(path: Path) -> None:
+    path.chmod(0o666)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (linked_to_itself, "cannot read {}: Too many levels of symbolic links"),
+        (in_the_form_of_a_directory, "cannot read {}: it is not a regular file; name a file"),
+        (open_to_others, "cannot trust {0}: everybody may write it; run chmod o-w {0}"),
+    ],
+)
+def test_a_file_that_cannot_be_read_any_more_changes_nothing_and_is_shown(
+    launcher: Launcher, spoil: Callable[[Path], None], sentence: str
+) -> None:
+    daemon = launcher.start({"s": fake()})
+    before = pids(daemon.client)
+    spoil(launcher.config)
+
+    error = daemon.client.error("supervisor/reload")
+
+    assert error["code"] == -32010
+    assert sentence.format(launcher.config) in error["message"]
+    assert pids(daemon.client) == before
+    assert sentence.format(launcher.config) in str(daemon.client.result("supervisor/info")["problems"])
+    assert daemon.client.text("s_echo", still="here") == '{"still": "here"}'
 
 
 def test_a_replacement_that_fails_leaves_the_old_run_serving(launcher: Launcher) -> None:

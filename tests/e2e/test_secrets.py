@@ -53,6 +53,24 @@ def test_the_child_gets_its_secrets_and_not_those_of_the_daemon(daemon: Daemon) 
     assert "SECRET" not in environment
 
 
+def test_who_lists_processes_sees_no_secret_but_those_that_were_put_among_arguments(
+    launcher: Launcher,
+) -> None:
+    launcher.environment["SECRET"] = IN_VARIABLE
+    (launcher.directory / "secret.txt").write_text(IN_FILE, encoding="utf-8")
+    held = {"TOKEN": IN_ENV, "OTHER": "${SECRET}", "FILE": "{file:secret.txt}"}
+    daemon = launcher.start({"one": fake(env=held), "shown": fake("--stderr", "${SECRET}")})
+
+    shown = [words for pid in (daemon.process.pid, *daemon.pids()) if CANARY in (words := arguments(pid))]
+
+    assert json.loads(daemon.client.text("one_environ"))["FILE"] == IN_FILE
+    assert shown == [arguments(daemon.client.server("shown")["pid"])]
+
+
+def arguments(pid: int) -> str:
+    return Path(f"/proc/{pid}/cmdline").read_text(encoding="utf-8").replace("\0", " ")
+
+
 def spoken(client: Client) -> Iterator[str]:
     """Everything that the control socket says of itself."""
     for method in ("supervisor/info", "servers/list"):

@@ -4,10 +4,11 @@ import hashlib
 import json
 import signal
 import sys
+from collections import Counter
 
 import pytest
 
-from tests.e2e.support import Launcher, alive, answers, fake, until
+from tests.e2e.support import PATIENCE, Launcher, alive, answers, fake, until
 
 
 def test_without_a_config_file_it_runs_with_zero_servers_and_says_so(launcher: Launcher) -> None:
@@ -29,6 +30,20 @@ def test_a_disabled_server_has_no_process_and_no_tools(launcher: Launcher) -> No
     assert daemon.client.server("off")["state"] == "disabled"
     assert daemon.client.tools() == []
     assert daemon.pids() == set()
+
+
+def test_a_thousand_servers_are_judged_and_the_one_that_works_answers(launcher: Launcher) -> None:
+    broken = {f"broken{number}": {"command": f"/does/not/exist/{number}"} for number in range(1000)}
+    launcher.configure({**broken, "works": fake()})
+    daemon = launcher.spawn()
+    until(lambda: answers(daemon))
+
+    until(lambda: daemon.client.result("tools/list")["complete"], seconds=2 * PATIENCE)
+
+    servers = daemon.client.result("servers/list")["servers"]
+    assert Counter(server["state"] for server in servers) == {"unavailable": 1000, "connected": 1}
+    assert daemon.client.text("works_echo", text="hello") == '{"text": "hello"}'
+    assert len(daemon.pids()) == 1
 
 
 def test_servers_that_cannot_work_are_named_with_the_true_reason_and_the_good_one_works(

@@ -14,7 +14,7 @@ from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import Orphans, become_subreaper
 from supervisor.runtime.stdio import Host
 from tests.runtime.fleet_support import Build
-from tests.runtime.support import INSTANCE
+from tests.runtime.support import INSTANCE, children_of_ours
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -28,11 +28,11 @@ def _uvloop_is_set_up() -> None:
 @pytest.fixture
 def nothing_left(_uvloop_is_set_up: None) -> Iterator[None]:
     """Fails when a test leaves a child, dead or alive, or a descriptor; what escaped is adopted by us."""
-    descriptors, children = _descriptors(), set(proctable.children_of_ours())
+    descriptors, children = _descriptors(), set(children_of_ours())
     assert become_subreaper()
     yield
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-    left = [proctable.entry(pid) for pid in proctable.children_of_ours() if pid not in children]
+    left = [proctable.entry(pid) for pid in children_of_ours() if pid not in children]
     for found in filter(None, left):
         os.kill(found.pid, signal.SIGKILL)
         os.waitpid(found.pid, 0)

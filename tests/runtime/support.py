@@ -66,6 +66,11 @@ def start(command: Command) -> Child:
     return child
 
 
+def children_of_ours() -> list[int]:
+    """Our own direct children."""
+    return proctable.children(os.getpid())
+
+
 async def until(look: Callable[[], Value]) -> Value:
     """What `look` returns as soon as it is true."""
     with anyio.fail_after(PATIENCE):

@@ -57,16 +57,15 @@ def buried(orphans: Orphans) -> list[int]:
     return pids
 
 
-def begun(orphans: Orphans, count: int) -> list[str]:
+async def begun(orphans: Orphans, count: int) -> list[str]:
     """The servers for which a process was begun, by the tokens of so many."""
     leaders = orphans.census.leaders
-    while len(leaders) < count:
-        pass  # the thread is at it; the test's own limit ends this
+    await until(lambda: len(leaders) >= count)
     tokens = [proctable.environment_value(pid, TOKEN_NAME.encode()) for pid in list(leaders)]
     return sorted(token.decode().rpartition(":")[2] for token in tokens if token)
 
 
-def test_what_starts_with_the_daemon_is_begun_and_nothing_else(ground: Any, orphans: Orphans) -> None:
+async def test_what_starts_with_the_daemon_is_begun_and_nothing_else(ground: Any, orphans: Orphans) -> None:
     entries = {
         "a": SLEEP,
         "b": SLEEP,
@@ -79,7 +78,7 @@ def test_what_starts_with_the_daemon_is_begun_and_nothing_else(ground: Any, orph
 
     assert ground(entries).clear
 
-    assert begun(orphans, 2) == ["a", "b"]
+    assert await begun(orphans, 2) == ["a", "b"]
 
 
 def test_nothing_is_begun_while_a_dead_daemon_has_left_something(
@@ -98,10 +97,10 @@ def test_nothing_is_begun_when_the_port_is_taken(ground: Any, spawner: Spawner, 
     assert not spawner.has_begun(orphans.token("s"))
 
 
-def test_a_free_port_is_in_nobodys_way(ground: Any, orphans: Orphans) -> None:
+async def test_a_free_port_is_in_nobodys_way(ground: Any, orphans: Orphans) -> None:
     ground({"s": SLEEP}, {"http": {"port": 0}})
 
-    assert begun(orphans, 1) == ["s"]
+    assert await begun(orphans, 1) == ["s"]
 
 
 def test_an_older_c_library_gets_no_head_start(
@@ -181,9 +180,9 @@ async def test_a_process_that_could_not_be_begun_fails_its_run_as_ever(
     assert stage.end.hopeless
 
 
-def test_what_no_run_has_taken_is_killed_in_the_end(orphans: Orphans, spawner: Spawner) -> None:
+async def test_what_no_run_has_taken_is_killed_in_the_end(orphans: Orphans, spawner: Spawner) -> None:
     host_that_began(orphans, spawner, Command(["sleep", "60"], ENVIRON))
-    begun(orphans, 1)
+    await begun(orphans, 1)
 
     spawner.abandon()
 

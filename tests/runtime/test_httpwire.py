@@ -1,15 +1,19 @@
 """One request over HTTP, and everything that can become of it; each is told one true thing, once."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 import pytest
+from typing_extensions import override
 
+from supervisor.core.gunzip import PIECE, Gunzip
 from supervisor.core.phases import End
+from supervisor.runtime import httpdoor
 from supervisor.runtime.httpdoor import Patience, Site
 from supervisor.runtime.wire import NotSent
-from tests.runtime.http_support import HttpStage, opened_at, serving, sockets, told
+from tests.runtime.http_support import LIMIT, HttpStage, opened_at, serving, sockets, told
 from tests.runtime.support import PATIENCE, Asked, until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -124,6 +128,29 @@ async def test_a_request_that_fails_ends_alone(fault: str, outcome: str, tmp_pat
 
             assert told(asked).startswith(outcome)
             assert told(await stage.call("echo", text="again")) == "answered: again"
+
+
+class Counted(Gunzip):
+    """Counts what it unpacks."""
+
+    unpacked: ClassVar[list[int]] = []
+
+    @override
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        for piece in super().feed(chunk):
+            self.unpacked.append(len(piece))
+            yield piece
+
+
+async def test_no_more_of_a_bomb_is_unpacked_than_an_answer_may_have(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(httpdoor, "Gunzip", Counted)
+    with serving(tmp_path, "--fault", "bomb:50000000", "--times", 1) as served:
+        async with opened_at(served) as stage:
+            assert told(await stage.call("echo")) == "unusable: -32009"
+
+    assert LIMIT < sum(Counted.unpacked) <= LIMIT + PIECE
 
 
 async def test_no_header_travels_to_where_a_redirect_leads(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from supervisor.runtime import knowntools
-from supervisor.runtime.knowntools import KnownTools
+from supervisor.runtime.knowntools import KnownTools, replace_file
 
 ECHO, SLEEP = b'{"name":"echo", "inputSchema":{}}', b'{"name":"sleep","inputSchema":{}}'
 
@@ -121,3 +121,13 @@ def test_without_a_directory_nothing_is_kept() -> None:
     known.forget("a")
 
     assert known.recall("a") is None
+
+
+def test_what_cannot_take_its_place_is_not_left_behind(tmp_path: Path) -> None:
+    taken = tmp_path / "state.json"
+    taken.mkdir()
+
+    with pytest.raises(IsADirectoryError):
+        replace_file(taken, b"{}")
+
+    assert list(tmp_path.iterdir()) == [taken]

@@ -228,7 +228,7 @@ def test_a_file_that_the_system_refuses_to_execute_leaks_nothing(tmp_path: Path,
 STARVED = """
 import os, resource
 from supervisor.runtime.process import Command, spawn
-from supervisor.runtime.proctable import children_of_ours
+from supervisor.runtime.proctable import children
 
 command = Command(["/bin/sleep", "60"], {})
 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -247,7 +247,7 @@ for spare in range(12):
         child.reap()
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     assert os.listdir("/proc/self/fd") == before, (spare, before, os.listdir("/proc/self/fd"))
-    assert children_of_ours() == [], spare
+    assert children(os.getpid()) == [], spare
     print(outcome)
 """
 
@@ -258,6 +258,26 @@ def test_however_few_descriptors_there_are_a_failed_start_leaks_none() -> None:
     assert outcomes[0] == "Too many open files"
     assert outcomes[-1] == "started"
     assert len(outcomes) == 12
+
+
+CROWDED = """
+import os, resource
+from supervisor.runtime.process import Command, spawn
+
+before = os.listdir("/proc/self/fd")
+os.setresuid(*[2**31 - 7] * 3)  # whoever that is, nobody else is
+resource.setrlimit(resource.RLIMIT_NPROC, (0, 0))
+try:
+    spawn(Command(["/bin/sleep", "60"], {}))
+except OSError as exc:
+    print(exc.strerror)
+assert os.listdir("/proc/self/fd") == before
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_without_room_for_a_process_the_system_says_so_and_nothing_leaks() -> None:
+    assert in_a_subprocess(CROWDED) == "Resource temporarily unavailable\n"
 
 
 WITHOUT_STREAMS = """

@@ -11,7 +11,7 @@ from supervisor.core.phases import End
 from supervisor.runtime import proctable
 from supervisor.runtime.orphans import Orphans
 from supervisor.runtime.process import Child
-from tests.runtime.support import LOOPS, PATIENCE, alive, number_in, shell, start, until
+from tests.runtime.support import LOOPS, PATIENCE, alive, children_of_ours, number_in, shell, start, until
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -133,7 +133,7 @@ async def test_a_group_is_empty_only_when_every_member_is_gone(tmp_path: Path) -
 
 def reap_adopted(child: Child) -> None:
     """Take the members of the empty group that came to us when their leader died, and the leader."""
-    for pid in proctable.children_of_ours():
+    for pid in children_of_ours():
         found = proctable.entry(pid)
         if found is not None and found.group == child.pid and pid != child.pid:
             os.waitpid(pid, 0)

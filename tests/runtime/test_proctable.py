@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.runtime import proctable
-from tests.runtime.support import bystander
+from tests.runtime.support import bystander, children_of_ours
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 
@@ -53,7 +53,7 @@ def test_a_dead_child_that_nobody_reaped_is_a_zombie_and_no_member() -> None:
 
         assert found is not None
         assert found.zombie
-        assert process.pid in proctable.children_of_ours()
+        assert process.pid in children_of_ours()
 
 
 def test_descendants_come_parents_first_and_without_the_root() -> None:
@@ -78,7 +78,7 @@ def test_children_of_every_thread_of_ours_are_found() -> None:
 
     def start_one() -> None:
         with bystander(FOREVER) as process:
-            found.extend(pid for pid in proctable.children_of_ours() if pid == process.pid)
+            found.extend(pid for pid in children_of_ours() if pid == process.pid)
 
     thread = threading.Thread(target=start_one)
     thread.start()

@@ -27,6 +27,7 @@ from tests.runtime.support import (
     Stage,
     alive,
     bystander,
+    children_of_ours,
     fake,
     staged,
     until,
@@ -70,7 +71,7 @@ def held(tmp_path: Path) -> Iterator[Program]:
 def newborns() -> list[int]:
     """The children that were started by other threads than ours."""
     adopted = proctable.children_of_the_main_thread()
-    return [pid for pid in proctable.children_of_ours() if pid not in adopted]
+    return [pid for pid in children_of_ours() if pid not in adopted]
 
 
 def newborn() -> int:

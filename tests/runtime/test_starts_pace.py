@@ -1,5 +1,7 @@
 """Starts of servers that have failed again and again, on a virtual clock."""
 
+from collections import Counter
+
 import anyio
 import pytest
 from trio.testing import MockClock
@@ -28,6 +30,12 @@ async def begun(starts: Starts, *kinds: str) -> dict[str, list[float]]:
         for kind in kinds:
             tg.start_soon(start, kind)
     return {kind: sorted(times) for kind, times in found.items()}
+
+
+async def test_of_many_that_are_slow_only_so_many_start_in_each_second() -> None:
+    found = await begun(Starts(), *["slow"] * 150)
+
+    assert Counter(found["slow"]) == {0.0: 64, 1.0: 64, 2.0: 22}
 
 
 async def test_the_doubtful_go_one_by_one_and_hold_up_nobody_else() -> None:

@@ -1,5 +1,6 @@
 """Runs of real children: they come up in every era, and what they say arrives."""
 
+import errno
 import json
 import os
 import shlex
@@ -10,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from supervisor.core.phases import End, Launched, Opened
-from supervisor.runtime import conversation
+from supervisor.runtime import conversation, process
 from supervisor.runtime.conversation import Dialect
 from supervisor.runtime.memory import Memory
 from supervisor.runtime.orphans import TOKEN_NAME
@@ -229,6 +230,23 @@ async def test_what_the_system_refuses_may_be_tried_again(host: Host, tmp_path: 
         end = await stage.ended()
 
     assert end == End("cannot start: No such file or directory")
+
+
+@pytest.mark.parametrize(
+    ("refusal", "words"),
+    [(errno.EAGAIN, "Resource temporarily unavailable"), (errno.ENOMEM, "Cannot allocate memory")],
+)
+async def test_a_system_without_processes_or_memory_may_have_some_later(
+    host: Host, monkeypatch: pytest.MonkeyPatch, refusal: int, words: str
+) -> None:
+    def refuse(*_: object) -> int:
+        raise OSError(refusal, os.strerror(refusal))
+
+    monkeypatch.setattr(process, "_started", refuse)
+    async with staged(host, fake()) as stage:
+        end = await stage.ended()
+
+    assert end == End(f"cannot start: {words}")
 
 
 async def test_a_run_that_was_closed_before_it_began_starts_nothing(host: Host) -> None:

@@ -174,6 +174,41 @@ def test_a_loop_of_links_that_appears_after_the_file_was_opened_is_refused(file:
         list(trust._way_to(file.with_name("loop")))
 
 
+def swapped_when(event: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once this function of the system has done its work, have another file in place of this one."""
+    function = getattr(os, event)
+
+    def swap(*arguments: object, **options: object) -> object:
+        done = function(*arguments, **options)
+        file.rename(file.with_name("former"))
+        file.write_text("swapped in")
+        file.chmod(0o600)
+        monkeypatch.setattr(os, event, function)
+        return done
+
+    monkeypatch.setattr(os, event, swap)
+
+
+@pytest.mark.parametrize("event", ["open", "fstat", "stat"])
+def test_what_is_swapped_in_after_the_opening_is_never_read(
+    event: str, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swapped_when(event, file, monkeypatch)
+
+    assert read_trusted(file) == b"{}"
+    assert file.read_text() == "swapped in"
+
+
+def test_a_file_that_others_can_write_is_refused_though_a_good_one_has_its_name_by_now(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.chmod(0o602)
+    swapped_when("open", file, monkeypatch)
+
+    with pytest.raises(Untrusted, match="everybody may write it"):
+        read_trusted(file)
+
+
 def test_the_size_is_bounded(file: Path) -> None:
     os.truncate(file, MAX_BYTES)
     assert len(read_trusted(file)) == MAX_BYTES

@@ -3,6 +3,8 @@
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
+from pathlib import Path
+from socket import inet_ntoa
 
 import anyio
 import pytest
@@ -15,6 +17,9 @@ from supervisor.surfaces import http
 from supervisor.surfaces.http import BadRequest, HttpSurface, Request, Response, names_us, parse_head
 
 pytestmark = pytest.mark.anyio
+
+LISTENING = "0A"
+"""As /proc/net/tcp says it."""
 
 
 async def show(request: Request) -> Response:
@@ -78,6 +83,19 @@ async def test_a_taken_port_names_the_setting() -> None:
         with pytest.raises(BadConfig, match=r'the port is taken; set "http" in "supervisor"'):
             async with serving(surface.port):
                 pass
+
+
+async def test_only_this_machine_is_listened_at() -> None:
+    async with serving() as surface:
+        assert listened_at(surface.port) == ["127.0.0.1"]
+
+
+def listened_at(port: int) -> list[str]:
+    """The addresses at which a port is open, by what the kernel says."""
+    tables = [Path("/proc/net", family).read_text(encoding="ascii") for family in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables for line in table.splitlines()[1:]]
+    sockets = [row[1].partition(":") for row in rows if row[3] == LISTENING]
+    return [inet_ntoa(bytes.fromhex(address)[::-1]) for address, _, at in sockets if int(at, 16) == port]
 
 
 async def test_a_host_that_is_not_ours_cannot_be_listened_at() -> None:
