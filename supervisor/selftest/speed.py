@@ -47,6 +47,13 @@ class Speed:
 
 
 @dataclass(frozen=True, slots=True)
+class Unmeasured:
+    """Why there is no figure."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Way:
     """Where requests go, and where answers come from."""
 
