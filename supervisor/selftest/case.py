@@ -43,6 +43,8 @@ class Scene:
     answers: list[Answer] = field(default_factory=list[Answer])
     first_pid: int | None = None
     """The bad server's process at the beginning."""
+    noted: dict[str, float] = field(default_factory=dict[str, float])
+    """Figures of an earlier step."""
     closing: ExitStack = field(default_factory=ExitStack)
     """What is ended after the case, when the bad server has been taken away."""
 

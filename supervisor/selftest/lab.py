@@ -222,6 +222,16 @@ class Lab:
         """What the daemon has open, in words of the kernel, without numbers that differ each time."""
         return sorted(filter(None, map(_opened, Path(f"/proc/{self.pid}/fd").iterdir())))
 
+    def begin_peak(self) -> None:
+        """Have `peak` speak of what comes from now on, if the kernel can do that; else of all there was."""
+        with suppress(OSError):
+            Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
+
+    def peak(self) -> int:
+        """The most bytes of memory that the daemon held."""
+        lines = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
+
     def processes(self) -> set[Process]:
         """Everything alive that the daemon has started, wherever it is now."""
         below = {(found.pid, found.started) for found in descendants(self.pid)}
