@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.selftest.table import CASES
-from tests.kit import http_rows, rows
+from tests.kit import every
 
 ROOT = Path(__file__).parents[1]
 _ROW = re.compile(r"^\| ([A-Z]\d+) \| .*? \| (.*) \|$", re.MULTILINE)
@@ -23,7 +23,7 @@ def test_every_test_that_is_named_exists(name: str) -> None:
 def test_the_kit_covers_exactly_what_it_is_said_to() -> None:
     said = {fault for fault, cover in FAULTS.items() if "kit" in re.split(r"[,;] ", cover)}
 
-    assert said == {case.id for case in (*CASES, *rows.ROWS, *http_rows.ROWS)}
+    assert said == {case.id for case in (*CASES, *every.ROWS)}
 
 
 @pytest.mark.parametrize(("fault", "cover"), FAULTS.items())

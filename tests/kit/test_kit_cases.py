@@ -9,7 +9,7 @@ import pytest
 from supervisor.selftest.case import AGAIN, Bench, Case, perform
 from supervisor.selftest.promises import Complaint
 from supervisor.selftest.table import CASES
-from tests.kit import http_rows, rows
+from tests.kit import every
 
 REPEAT = int(os.environ.get("KIT", "1"))
 """How often each case is tried; `make kit` says 20."""
@@ -32,7 +32,7 @@ def named(case: Case) -> str:
 
 
 @pytest.mark.timeout(60 + 15 * REPEAT)
-@pytest.mark.parametrize("case", [*CASES, *rows.ROWS, *http_rows.ROWS], ids=named)
+@pytest.mark.parametrize("case", [*CASES, *every.ROWS], ids=named)
 def test_it_ends_as_it_must_and_nothing_else_is_different(case: Case, bench: Bench, tmp_path: Path) -> None:
     results = [perform(case, tmp_path, bench) for _ in range(REPEAT)]
 

@@ -1,0 +1,5 @@
+"""Every row of the kit beside those that ship."""
+
+from tests.kit import config_rows, http_rows, rows, socket_rows
+
+ROWS = (*rows.ROWS, *http_rows.ROWS, *socket_rows.ROWS, *config_rows.ROWS)
