@@ -87,6 +87,7 @@ class Hostile:
             self.multiply(self.stay)
         if "exit-3" in self.manners:
             write(2, b"cannot go on, as asked\n")
+            self.note(leaver=os.getpid(), left=time.clock_gettime(time.CLOCK_BOOTTIME))
             os._exit(3)
         self.serve()
         while "stubborn" in self.manners:
