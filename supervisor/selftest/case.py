@@ -159,7 +159,11 @@ def _repeatedly(case: Case, lab: Lab, innocent: Innocent) -> Seen:
             break
         forgiven += complaints
         complaints = _observed(case, lab, innocent)
-    return Seen(complaints, forgiven)
+    sure = [complaint for complaint in complaints if not complaint.by_chance]
+    if not sure:
+        return Seen(complaints, forgiven)
+    # What chance can have brought adds nothing to what is sure, and nobody looked again.
+    return Seen(sure, [*forgiven, *(complaint for complaint in complaints if complaint.by_chance)])
 
 
 def _observed(case: Case, lab: Lab, innocent: Innocent) -> list[Complaint]:

@@ -53,7 +53,10 @@ def change_a_description(scene: Scene) -> None:
         listed = scene.lab.directory / "tools.json"
         listed.write_text(json.dumps([defined("echo", description="new"), listening[1]]), encoding="utf-8")
         call("change_tools", add=0)(scene)
-        scene.answers.append(Answer("told", json.dumps(listener.receive()["params"]["changed"])))
+        told = listener.receive()["params"]["changed"]
+        if len(told) == len(listening):  # that they are there at all; the change comes next
+            told = listener.receive()["params"]["changed"]
+        scene.answers.append(Answer("told", json.dumps(told)))
 
 
 def new_description_listed(scene: Scene) -> str | None:

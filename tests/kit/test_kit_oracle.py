@@ -137,6 +137,18 @@ def test_a_try_that_is_forgiven_is_told(
     assert (result.complaints, [each.sentence for each in result.forgiven]) == ((), ["late"])
 
 
+def test_what_chance_can_have_brought_adds_nothing_to_what_is_sure(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Complaint(Promise.NO_HARM, "late", by_chance=True)
+    monkeypatch.setattr("supervisor.selftest.case.harm", lambda _: [late])
+
+    result = perform(case(checks=(lambda _: "no",)), tmp_path, bench)
+
+    assert [each.promise for each in result.complaints] == [Promise.ACCOUNT]
+    assert result.forgiven == (late,)
+
+
 def test_an_innocent_server_that_answers_late_is_seen(bench: Bench, tmp_path: Path) -> None:
     def hold_the_daemon_up(scene: Scene) -> None:
         pid = scene.lab.pid
