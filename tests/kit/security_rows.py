@@ -9,7 +9,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from supervisor.selftest.case import BAD, INNOCENTS, Answer, Case, Scene, Step
-from supervisor.selftest.lab import PATIENCE, until
+from supervisor.selftest.lab import PATIENCE
 from supervisor.selftest.promises import Promise
 from supervisor.selftest.steps import (
     await_state,
@@ -44,19 +44,17 @@ def listing(scene: Scene, *tools: dict[str, Any]) -> None:
 
 
 def change_a_description(scene: Scene) -> None:
-    """Hear what is told of that, too."""
+    """Hear of the tools, change one, and hear what is told of that."""
+    echo, change = defined("echo"), defined("change_tools")
     with Client(scene.lab.socket) as listener:
-        listening = (defined("echo"), defined("change_tools"))
-        listing(scene, *listening)
-        until(lambda: scene.lab.client.server(BAD)["tools"] == len(listening))
         listener.result("events/subscribe", kinds=["catalog"])
+        listing(scene, echo, change)
+        while f"{BAD}_echo" not in listener.receive()["params"]["changed"]:
+            pass
         listed = scene.lab.directory / "tools.json"
-        listed.write_text(json.dumps([defined("echo", description="new"), listening[1]]), encoding="utf-8")
+        listed.write_text(json.dumps([{**echo, "description": "new"}, change]), encoding="utf-8")
         call("change_tools", add=0)(scene)
-        told = listener.receive()["params"]["changed"]
-        if len(told) == len(listening):  # that they are there at all; the change comes next
-            told = listener.receive()["params"]["changed"]
-        scene.answers.append(Answer("told", json.dumps(told)))
+        scene.answers.append(Answer("told", json.dumps(listener.receive()["params"]["changed"])))
 
 
 def new_description_listed(scene: Scene) -> str | None:
