@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 
 from supervisor.cli import main
+from supervisor.cli.selftest import Progress, lines
 from supervisor.selftest import program, speed, table
 from supervisor.selftest.case import Case, Result, Scene
 from supervisor.selftest.promises import Complaint, Promise
 from supervisor.selftest.report import Report
+from supervisor.selftest.steps import await_all
 from tests.e2e.support import PATIENCE, until
 from tests.files import whole_lines
 
@@ -41,7 +43,8 @@ def test_a_program_reads_a_verdict_on_each_promise(
     assert main(["selftest", "--json", "C16", "P5"]) == 0
 
     report = json.loads(capsys.readouterr().out)
-    assert verdicts(report) == {promise.value: True for promise in Promise}
+    untried = {Promise.ACCOUNT: None}
+    assert verdicts(report) == {promise.value: untried.get(promise, True) for promise in Promise}
     assert [case["id"] for case in report["cases"]] == ["C16"]
     assert report["speed"]["ratio"] > 0
     assert list(temporary.iterdir()) == []
@@ -131,20 +134,60 @@ def test_a_complaint_breaks_the_promise_that_it_is_about_and_no_other() -> None:
     kept = {verdict.promise: verdict.kept for verdict in report.verdicts()}
 
     assert not report.ok
-    assert [promise for promise in Promise if not kept[promise]] == [Promise.NOTHING_LEFT, Promise.SPEED]
+    assert [promise for promise in Promise if kept[promise] is False] == [Promise.NOTHING_LEFT, Promise.SPEED]
 
 
-def test_a_step_that_raises_something_unforeseen_still_leaves_nothing(
-    tmp_path: Path, temporary: Path
+def test_only_what_a_case_can_find_broken_is_said_to_be_kept() -> None:
+    alone = Case("Z3", Promise.NOTHING_LEFT, "a", "b", "c", (), (), own_daemon=True)
+    beside = Case("Z4", Promise.ACCOUNT, "a", "b", "c", (), ())
+    report = Report([Result(case, (), 1.0) for case in (alone, beside)], None, 0.0)
+
+    assert {verdict.promise: (verdict.kept, verdict.evidence) for verdict in report.verdicts()} == {
+        Promise.NOTHING_LEFT: (True, "held in 2 cases"),
+        Promise.NO_HARM: (True, "held in 1 case"),
+        Promise.TRUTH: (True, "held in 1 case"),
+        Promise.ACCOUNT: (True, "held in 1 case"),
+        Promise.SPEED: (None, "not tried"),
+    }
+
+
+def test_what_a_case_was_tried_again_for_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    late = Complaint(Promise.NO_HARM, "it came late", by_chance=True)
+    result = Result(FAILING, (), 1.0, forgiven=(late,))
+    report = Report((result,), None, 0.0)
+    Progress(1, silent=False).end(result)
+
+    assert "tried again, as it came late" in capsys.readouterr().out
+    assert "1 tries were repeated" in "\n".join(lines(report, None))
+    assert report.as_object()["cases"][0]["forgiven"][0]["sentence"] == "it came late"
+    assert report.ok
+
+
+def test_a_speed_that_cannot_be_measured_is_a_promise_broken(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "measure", lambda _: 1 / 0)
+
+    assert main(["selftest", "P5"]) == 1
+
+    assert "it could not be measured: ZeroDivisionError: division by zero" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("own_daemon", [True, False])
+def test_a_step_that_raises_something_unforeseen_is_a_complaint_and_leaves_nothing(
+    own_daemon: bool, temporary: Path
 ) -> None:
     pids: list[int] = []
 
     def stumble(scene: Scene) -> None:
+        await_all(scene)
         pids.append(scene.lab.pid)
-        raise ZeroDivisionError
+        raise KeyError("what was sought")
 
-    broken = Case("Z2", Promise.TRUTH, "a", "b", "c", (stumble,), (), own_daemon=True)
-    with pytest.raises(ZeroDivisionError):
-        program.run([broken], temporary, speed=False, on_begin=print, on_end=print)
+    broken = Case("Z2", Promise.TRUTH, "a", "b", "c", (stumble,), (), own_daemon=own_daemon)
+    report = program.run([broken], temporary, speed=False, on_begin=print, on_end=print)
 
+    [complaint] = report.results[0].complaints
+    assert complaint.promise is Promise.TRUTH
+    assert "KeyError: 'what was sought'" in complaint.sentence
     assert not Path(f"/proc/{pids[0]}").exists()

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from supervisor.selftest.table import CASES
-from tests.kit import http_rows, rows
+from tests.kit import every
 
 ROOT = Path(__file__).parents[1]
 _ROW = re.compile(r"^\| ([A-Z]\d+) \| .*? \| (.*) \|$", re.MULTILINE)
 FAULTS = dict(_ROW.findall((ROOT / "docs" / "faults.md").read_text()))
-KIT = {case.id for case in (*CASES, *rows.ROWS, *http_rows.ROWS)}
+KIT = {case.id for case in (*CASES, *every.ROWS)}
 
 ASKED_FOR = """
 C1 C2 C3 C4 C5 C6 C7 C8 C9 C11 C13 C14 C15 C16 C19 C20 C21 C22 C23 C25 C26 C28 C29 C31

@@ -105,7 +105,7 @@ def _leave(number: int, _frame: FrameType | None) -> NoReturn:
 
 
 class Progress:
-    """On a terminal one line that changes, elsewhere a line for each case; complaints stay in either."""
+    """On a terminal one line that changes, elsewhere a line for each case; what is amiss stays in either."""
 
     def __init__(self, total: int, *, silent: bool) -> None:
         self._total, self._silent, self._number = total, silent, 0
@@ -118,7 +118,7 @@ class Progress:
             print(f"{CLEAR}{shown}", end="", flush=True)
 
     def end(self, result: "Result") -> None:
-        if self._silent or (self._live and not result.complaints):
+        if self._silent or (self._live and not result.complaints and not result.forgiven):
             return
         self.close()
         print("\n".join(_account(result)), flush=True)
@@ -133,7 +133,8 @@ def _account(result: "Result") -> list[str]:
     case = result.case
     mark = "FAILED" if result.complaints else "ok"
     first = f"{mark:6} {case.id:4} {case.given}; {case.when}: {case.then} ({result.seconds:.1f} s)"
-    return [first, *(f"       {complaint.sentence}" for complaint in result.complaints)]
+    forgiven = [f"       tried again, as {complaint.sentence}" for complaint in result.forgiven]
+    return [first, *forgiven, *(f"       {complaint.sentence}" for complaint in result.complaints)]
 
 
 def lines(report: "Report", directory: str | None) -> list[str]:
@@ -144,6 +145,8 @@ def lines(report: "Report", directory: str | None) -> list[str]:
         mark = paint(f"{word:8}", paint_with if colour else None)
         shown += [f"{mark}{verdict.promise.value}", f"        {verdict.evidence}"]
     shown.append(f"{len(report.results)} cases in {report.seconds:.0f} s")
+    if report.repeated:
+        shown.append(f"{report.repeated} tries were repeated: the innocent server's callers waited too long")
     if directory is not None:
         shown.append(f"what the daemons logged is in {directory}; please send it with a report")
     return shown

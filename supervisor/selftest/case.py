@@ -4,7 +4,7 @@ Owns the order of events around one case. What must be so after every case is `o
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +19,9 @@ from supervisor.selftest.promises import Complaint, Promise
 BAD, GOOD = "bad", "good"
 AGAIN = 2
 """How often a case is repeated whose only fault may have been the machine's."""
+LOOKED_AT_IN_COMPANY = (Promise.NOTHING_LEFT, Promise.NO_HARM, Promise.TRUTH)
+LOOKED_AT_ALONE = (Promise.NOTHING_LEFT,)
+"""What is looked at after every case, whatever it is about."""
 INNOCENTS: Mapping[str, Entry] = {GOOD: hostile("polite")}
 
 
@@ -40,6 +43,8 @@ class Scene:
     answers: list[Answer] = field(default_factory=list[Answer])
     first_pid: int | None = None
     """The bad server's process at the beginning."""
+    noted: dict[str, float] = field(default_factory=dict[str, float])
+    """Figures of an earlier step."""
     closing: ExitStack = field(default_factory=ExitStack)
     """What is ended after the case, when the bad server has been taken away."""
 
@@ -64,19 +69,39 @@ class Case:
     own_daemon: bool = False
     """Whether it concerns the daemon's own life, and so needs one for itself."""
 
+    @property
+    def tries(self) -> frozenset[Promise]:
+        """The promises that it can find broken: its own, and what is looked at wherever it is played."""
+        return frozenset({self.promise, *(LOOKED_AT_ALONE if self.own_daemon else LOOKED_AT_IN_COMPANY)})
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was not as it must be."""
+
+    complaints: Sequence[Complaint]
+    forgiven: Sequence[Complaint] = ()
+    """Of the tries before the last: chance alone can have brought it, and it was not seen again and again."""
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
     case: Case
     complaints: tuple[Complaint, ...]
     seconds: float
+    forgiven: tuple[Complaint, ...] = ()
+    """What a try was repeated for, and is no complaint as long as it is rare."""
 
 
 def perform(case: Case, directory: Path, bench: "Bench") -> Result:
-    """Let the case happen, and say what was not as it must be."""
+    """Let the case happen, and say what was not as it must be, whatever goes wrong meanwhile."""
     began = time.monotonic()
-    complaints = _alone(case, directory) if case.own_daemon else bench.among_innocents(case)
-    return Result(case, tuple(complaints), time.monotonic() - began)
+    try:
+        seen = Seen(_alone(case, directory)) if case.own_daemon else bench.among_innocents(case)
+    except Exception as trouble:  # noqa: BLE001 - a promise that could not be tried was not seen kept
+        bench.close()
+        seen = Seen([Complaint(case.promise, _broken_off(trouble))])
+    return Result(case, tuple(seen.complaints), time.monotonic() - began, tuple(seen.forgiven))
 
 
 class Bench:
@@ -104,14 +129,14 @@ class Bench:
             self._lab.destroy()
         self._lab = self._innocent = None
 
-    def among_innocents(self, case: Case) -> list[Complaint]:
+    def among_innocents(self, case: Case) -> Seen:
         """Add the bad server, act, check, take it away, and look whether anything is different."""
         try:
             lab, innocent = self._ready()
             return _repeatedly(case, lab, innocent)
         except (SupervisorError, TooLate, OSError) as trouble:
             self.close()
-            return [Complaint(Promise.NO_HARM, f"the daemon does not answer: {trouble}")]
+            return Seen([Complaint(Promise.NO_HARM, f"the daemon does not answer: {trouble}")])
 
     def _ready(self) -> tuple[Lab, Innocent]:
         if self._lab is None or self._innocent is None:
@@ -125,14 +150,20 @@ class Bench:
         return self._lab, self._innocent
 
 
-def _repeatedly(case: Case, lab: Lab, innocent: Innocent) -> list[Complaint]:
+def _repeatedly(case: Case, lab: Lab, innocent: Innocent) -> Seen:
     """What was seen the first time, unless chance alone can have brought it; then the last time."""
+    forgiven = list[Complaint]()
     complaints = _observed(case, lab, innocent)
     for _ in range(AGAIN):
         if not complaints or not all(complaint.by_chance for complaint in complaints):
             break
+        forgiven += complaints
         complaints = _observed(case, lab, innocent)
-    return complaints
+    sure = [complaint for complaint in complaints if not complaint.by_chance]
+    if not sure:
+        return Seen(complaints, forgiven)
+    # What chance can have brought adds nothing to what is sure, and nobody looked again.
+    return Seen(sure, [*forgiven, *(complaint for complaint in complaints if complaint.by_chance)])
 
 
 def _observed(case: Case, lab: Lab, innocent: Innocent) -> list[Complaint]:
@@ -174,6 +205,13 @@ def _played(case: Case, scene: Scene) -> list[Complaint]:
         for act in case.acts:
             act(scene)
         found = [complaint for check in case.checks if (complaint := check(scene)) is not None]
-    except (SupervisorError, TooLate, OSError) as trouble:
-        found = [f"the case could not be played to its end: {trouble}"]
+    except Exception as trouble:  # noqa: BLE001 - as above
+        found = [_broken_off(trouble)]
     return [Complaint(case.promise, sentence) for sentence in found]
+
+
+def _broken_off(trouble: Exception) -> str:
+    """In its own words when we foresaw it; else with its type, without which it may say nothing."""
+    foreseen = isinstance(trouble, SupervisorError | TooLate | OSError)
+    said = str(trouble) if foreseen else f"{type(trouble).__name__}: {trouble}"
+    return f"the case could not be played to its end: {said}"

@@ -10,6 +10,7 @@ Manners, as arguments:
     mute          read, and never answer
     parrot        send back what was sent
     stubborn      live on after SIGTERM and the end of input
+    witness       note SIGTERM, and once more a while later, if it lives on so long
     escape        start a process that leaves group and session, loses its parent, and is stubborn
     family        start a process that stays in the group, holds stdout, and is stubborn
     babble        surround every answer with lines that are no JSON, foreign answers and broken UTF-8
@@ -20,12 +21,15 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 LIFETIME = 180
 JOURNAL = "journal"
 NOISE = b'starting up...\n\xff\xfe\n{"jsonrpc":"2.0","id":987654,"result":{}}\n[1,2\n'
+A_WHILE = 0.3
+"""Seconds that a witness lives on before it says so."""
 SOMETIMES = 100
 """Notifications in one write."""
 
@@ -66,7 +70,7 @@ class Hostile:
         os.close(descriptor)
 
     def note_process(self) -> None:
-        self.note(pid=os.getpid(), started=started_at(os.getpid()))
+        self.note(pid=os.getpid(), started=started_at(os.getpid()), manners=self.manners)
 
     def live(self) -> None:
         """Do what the manners say, then serve until input ends."""
@@ -74,6 +78,8 @@ class Hostile:
             signal.alarm(LIFETIME)
         if "stubborn" in self.manners:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if "witness" in self.manners:
+            signal.signal(signal.SIGTERM, self.outlast)
         self.note_process()
         if "escape" in self.manners:
             self.multiply(self.escape)
@@ -81,10 +87,16 @@ class Hostile:
             self.multiply(self.stay)
         if "exit-3" in self.manners:
             write(2, b"cannot go on, as asked\n")
+            self.note(leaver=os.getpid(), left=time.clock_gettime(time.CLOCK_BOOTTIME))
             os._exit(3)
         self.serve()
         while "stubborn" in self.manners:
             signal.pause()
+
+    def outlast(self, _number: int, _frame: object) -> None:
+        self.note(heard="SIGTERM")
+        time.sleep(A_WHILE)
+        self.note(outlasted="SIGTERM")
 
     def multiply(self, life: Callable[[int], None]) -> None:
         """Fork, and go on once the new process has noted itself."""
@@ -240,11 +252,12 @@ def hoard(server: Hostile, request: Json, arguments: Json) -> None:
     server.say(request, "mine")
 
 
-def gush(server: Hostile, request: Json, arguments: Json) -> None:
-    """Writes so many `bytes` of a line that does not end."""
+def gush(_server: Hostile, _request: Json, arguments: Json) -> None:
+    """Writes so many `bytes` of a line, and never its end."""
     for _ in range(arguments["bytes"] >> 16):
         write(1, b"x" * (1 << 16))
-    server.say(request, "too late")
+    while True:
+        signal.pause()
 
 
 def shut(server: Hostile, request: Json, _arguments: Json) -> None:

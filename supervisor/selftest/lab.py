@@ -73,6 +73,9 @@ class Lab:
         self.socket = directory / "control.sock"
         self.config = directory / "mcp.json"
         self.log = directory / "daemon.log"
+        self.settings: Mapping[str, Any] = SETTINGS
+        self.environment: dict[str, str] = {}
+        """What the next daemon has of variables besides."""
         self._journal = directory / hostile_server.JOURNAL
         self._daemon: subprocess.Popen[bytes] | None = None
         self._client: SyncClient | None = None
@@ -104,7 +107,13 @@ class Lab:
     def _environment(self) -> dict[str, str]:
         kept = {name: os.environ[name] for name in INHERITED if name in os.environ}
         measured = {name: value for name, value in os.environ.items() if name.startswith("COVERAGE_")}
-        return {**kept, **measured, "HOME": str(self.directory), "XDG_STATE_HOME": str(self.directory)}
+        return {
+            **kept,
+            **measured,
+            "HOME": str(self.directory),
+            "XDG_STATE_HOME": str(self.directory),
+            **self.environment,
+        }
 
     def connect(self) -> SyncClient:
         """Let go of the connection, if there is one, and make another as soon as the daemon answers."""
@@ -180,7 +189,7 @@ class Lab:
     def write(self, servers: Mapping[str, Entry]) -> None:
         """Put a configuration in place, as a careful editor would."""
         unfinished = self.config.with_suffix(".new")
-        document = {"mcpServers": servers, "supervisor": SETTINGS}
+        document = {"mcpServers": servers, "supervisor": self.settings}
         unfinished.write_text(json.dumps(document), encoding="utf-8")
         unfinished.rename(self.config)
 
@@ -194,14 +203,16 @@ class Lab:
         from urllib.request import urlopen
 
         # The address is the daemon's own, read from its log.
-        with urlopen(f"{self._address()}/metrics", timeout=PATIENCE) as page:  # noqa: S310
+        with urlopen(f"{self.page}/metrics", timeout=PATIENCE) as page:  # noqa: S310
             lines: list[str] = page.read().decode().splitlines()
         return {
             name: float(value)
             for name, _, value in (line.rpartition(" ") for line in lines if not line.startswith("#"))
         }
 
-    def _address(self) -> str:
+    @property
+    def page(self) -> str:
+        """The address of the daemon's pages."""
         if self._page is None:
             said: list[str] = [json.loads(line)["message"] for line in _whole_lines(self.log)]
             self._page = next(text for text in reversed(said) if text.startswith(PAGE)).removeprefix(PAGE)
@@ -221,6 +232,16 @@ class Lab:
     def descriptors(self) -> list[str]:
         """What the daemon has open, in words of the kernel, without numbers that differ each time."""
         return sorted(filter(None, map(_opened, Path(f"/proc/{self.pid}/fd").iterdir())))
+
+    def begin_peak(self) -> None:
+        """Have `peak` speak of what comes from now on, if the kernel can do that; else of all there was."""
+        with suppress(OSError):
+            Path(f"/proc/{self.pid}/clear_refs").write_text("5", encoding="ascii")
+
+    def peak(self) -> int:
+        """The most bytes of memory that the daemon held."""
+        lines = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii").splitlines()
+        return 1024 * int(next(line for line in lines if line.startswith("VmHWM:")).split()[1])
 
     def processes(self) -> set[Process]:
         """Everything alive that the daemon has started, wherever it is now."""

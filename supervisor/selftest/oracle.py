@@ -14,6 +14,7 @@ from supervisor.selftest.promises import Complaint, Promise
 SETTLED_AFTER = 10.0
 """Seconds that things may take to come to rest."""
 LOOKS = 5
+TASKS = "mcp_supervisor_tasks_running"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,8 @@ def baseline(lab: Lab) -> Baseline:
 
 
 def tasks(lab: Lab) -> float:
-    """How many tasks the daemon has."""
-    return lab.metrics()["mcp_supervisor_tasks_running"]
+    """How many tasks the daemon has; that it does not say is `contradictions`' to tell."""
+    return lab.metrics().get(TASKS, 0.0)
 
 
 def aftermath(lab: Lab, before: Baseline) -> list[Complaint]:
@@ -99,14 +100,15 @@ def contradictions(lab: Lab) -> list[Complaint]:
 
 
 def _contradictions(lab: Lab) -> list[str]:
-    samples, found = lab.metrics(), list[str]()
+    samples = lab.metrics()
+    found = [] if TASKS in samples else [f"the metrics do not have {TASKS}"]
     offered = [tool["_meta"]["server"] for tool in lab.client.tools()]
     for server in lab.client.servers():
         name, state, pid = server["name"], server["state"], server["pid"]
         connected = state == "connected"
-        if (samples[f'mcp_supervisor_server_up{{server="{name}"}}'] == 1) != connected:
+        if (samples.get(f'mcp_supervisor_server_up{{server="{name}"}}') == 1) != connected:
             found.append(f"metrics and status disagree about {name}, which is {state}")
-        if samples[f'mcp_supervisor_server_state{{server="{name}",state="{state}"}}'] != 1:
+        if samples.get(f'mcp_supervisor_server_state{{server="{name}",state="{state}"}}') != 1:
             found.append(f"metrics do not know that {name} is {state}")
         if connected != (name in offered):
             found.append(f"{name} is {state}, and {offered.count(name)} of its tools are offered")

@@ -17,6 +17,8 @@ from supervisor.selftest.lab import PATIENCE, TooLate, outcome_of, until
 from supervisor.surfaces.client import SyncClient
 from supervisor.surfaces.exchange import request_line
 
+MEMORY = "memory"
+
 # What is done.
 
 
@@ -67,6 +69,12 @@ def leave_during_a_call(scene: Scene) -> None:
 def note_pid(scene: Scene) -> None:
     """Remember the process of the bad server."""
     scene.first_pid = scene.lab.client.server(BAD)["pid"]
+
+
+def note_memory(scene: Scene) -> None:
+    """Remember how much memory the daemon holds."""
+    scene.lab.begin_peak()
+    scene.noted[MEMORY] = scene.lab.peak()
 
 
 def hit(number: signal.Signals) -> Step:
@@ -208,6 +216,51 @@ def received(tool: str, count: int) -> Check:
         if _soon(lambda: _received(scene, tool) == count):
             return None
         return f"the server received {_received(scene, tool)} calls of {tool}, not {count}"
+
+    return check
+
+
+def grown_at_most(size: int) -> Check:
+    """The daemon never held so many bytes more than were noted."""
+
+    def check(scene: Scene) -> str | None:
+        grown = scene.lab.peak() - int(scene.noted[MEMORY])
+        return (
+            None if grown <= size else f"the daemon grew by {grown} bytes, and {size} would have been enough"
+        )
+
+    return check
+
+
+def outlasted(scene: Scene) -> str | None:
+    """The server, a witness, was asked to end, and had some time before it was made to."""
+    noted = [key for line in scene.lab.journal() for key in line if key in ("heard", "outlasted")]
+    return None if noted[:2] == ["heard", "outlasted"] else f"of SIGTERM the server noted {noted}"
+
+
+def given_up(scene: Scene) -> str | None:
+    """It was tried once, and nobody will try it again."""
+    server = scene.lab.client.server(BAD)
+    found = (server["phase"], server["run"], server["nextTry"])
+    return None if found == ("unavailable", 1, None) else f"phase, run and next try are {found}"
+
+
+def sample(name: str, value: float) -> Check:
+    """What the metrics say."""
+
+    def check(scene: Scene) -> str | None:
+        found = scene.lab.metrics().get(name)
+        return None if found == value else f"{name} is {found}, not {value:g}"
+
+    return check
+
+
+def problem(words: str) -> Check:
+    """What status says of the configuration."""
+
+    def check(scene: Scene) -> str | None:
+        problems = scene.lab.client.request("supervisor/info")["problems"]
+        return None if any(words in each for each in problems) else f"{words!r} is not in {problems}"
 
     return check
 

@@ -16,17 +16,23 @@ from supervisor.selftest.steps import (
     call,
     daemon_ended_well,
     during_calls,
+    given_up,
+    grown_at_most,
     hit,
     leave_during_a_call,
     no_process,
+    note_memory,
     note_pid,
     nothing_alive,
     notified,
     order,
     outcomes,
+    outlasted,
+    problem,
     reason,
     received,
     same_process,
+    sample,
     signal_daemon,
     start_daemon_again,
     state,
@@ -36,6 +42,9 @@ from supervisor.selftest.steps import (
 )
 
 MEBI = 1 << 20
+GROWTH = 4 * MEBI
+"""Bytes: twice the longest line, and as much for what else is done meanwhile."""
+RELOADED = "mcp_supervisor_config_last_reload_successful"
 _TREE = {BAD: hostile("stubborn", "escape", "family")}
 
 STOPS = (
@@ -45,9 +54,9 @@ STOPS = (
         given="a server ignores SIGTERM",
         when="it is stopped",
         then="it is killed after its grace",
-        servers={BAD: hostile("stubborn")},
+        servers={BAD: hostile("stubborn", "witness", stopGrace=1)},
         acts=(order("stop"),),
-        checks=(state("stopped"), no_process),
+        checks=(state("stopped"), outlasted, no_process),
     ),
     Case(
         "C19",
@@ -152,8 +161,8 @@ HARMS = (
         given="a server writes a line that does not end",
         when="it is called",
         then="the line is cut at the limit, and the server is ended",
-        acts=(call("gush", bytes=8 * MEBI),),
-        checks=(outcomes("unknown"), state("unavailable"), no_process),
+        acts=(note_memory, call("gush", bytes=8 * MEBI)),
+        checks=(outcomes("unknown"), grown_at_most(GROWTH), state("unavailable"), no_process),
     ),
     Case(
         "C15",
@@ -178,9 +187,9 @@ HARMS = (
         Promise.NO_HARM,
         given="a server floods its standard error",
         when="it is called",
-        then="it is answered",
-        acts=(call("shout", bytes=16 * MEBI),),
-        checks=(texts("said"), state("connected")),
+        then="it is answered, and the daemon does not grow",
+        acts=(note_memory, call("shout", bytes=16 * MEBI)),
+        checks=(texts("said"), grown_at_most(GROWTH), state("connected")),
     ),
     Case(
         "C28",
@@ -209,10 +218,10 @@ TRUTHS = (
         Promise.TRUTH,
         given="a command does not exist",
         when="it is started",
-        then="status names the command",
-        servers={BAD: {"command": "no-such-command-of-selftest"}},
+        then="status names the command, and it is not tried again",
+        servers={BAD: {"command": "no-such-command-of-selftest", "restart": "always"}},
         acts=(await_state("unavailable"),),
-        checks=(reason("no-such-command-of-selftest"),),
+        checks=(reason("no-such-command-of-selftest"), given_up),
     ),
     Case(
         "C3",
@@ -248,9 +257,9 @@ TRUTHS = (
         Promise.TRUTH,
         given="a server works",
         when="the configuration is broken by a typo",
-        then="the reload is refused, and the server is untouched",
+        then="the reload is refused, status and metrics say so, and the server is untouched",
         acts=(note_pid, write_config('{"mcpServers": {'), call("echo", text="still here")),
-        checks=(outcomes("refused", "ok"), same_process),
+        checks=(outcomes("refused", "ok"), same_process, problem("mcp.json:1:17"), sample(RELOADED, 0)),
     ),
 )
 

@@ -92,9 +92,17 @@ class Server:
         fault, _, argument = self.options["fault"].partition(":")
         if fault and self.options["at"] in (kind, "any") and self.left > 0:
             self.left -= 1
-            await getattr(self.faults, fault)(request, argument)
+            await self.fail(request, kind, fault, argument)
         else:
             await self.serve(request)
+
+    async def fail(self, request, kind, fault, argument):
+        """Have the request meet its fault; that the client did not wait for the end of it is noted."""
+        try:
+            await getattr(self.faults, fault)(request, argument)
+        except OSError:
+            self.log(gave_up=kind)
+            raise
 
     async def serve(self, request):
         given = request.headers.get("mcp-session-id")

@@ -7,6 +7,7 @@ after it.
 from typing import Any
 
 from supervisor.selftest.case import BAD, INNOCENTS, Case, Check, Scene, Step
+from supervisor.selftest.lab import TooLate, until
 from supervisor.selftest.promises import Promise
 from supervisor.selftest.steps import await_state, call, outcomes, reason, said, state, texts
 from tests.runtime.http_support import FAKE_HTTP, serving
@@ -44,6 +45,16 @@ def heard(rpc: str, count: int) -> Check:
     return check
 
 
+def hung_up_on(scene: Scene) -> str | None:
+    """The server saw that nobody waits for its answer any more."""
+    served = scene.lab.directory / SERVED
+    try:
+        until(lambda: '"gave_up": "tools/call"' in served.read_text(encoding="utf-8"))
+    except TooLate:
+        return "the server never saw the end of the connection"
+    return None
+
+
 def slow(identity: str, fault: str, given: str) -> Case:
     """A call that would take for ever, and one after it."""
     return Case(
@@ -54,7 +65,7 @@ def slow(identity: str, fault: str, given: str) -> Case:
         then="the call times out, its connection is closed, and the next one is answered",
         servers={},
         acts=(faulty_once(fault), call("echo", timeout=0.5), call("echo", text="next")),
-        checks=(outcomes("timed_out", "ok"), state("connected")),
+        checks=(outcomes("timed_out", "ok"), hung_up_on, state("connected")),
     )
 
 

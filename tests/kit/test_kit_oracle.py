@@ -14,7 +14,7 @@ from supervisor.selftest import innocent, oracle
 from supervisor.selftest.case import INNOCENTS, Bench, Case, Check, Scene, Step, perform
 from supervisor.selftest.hostile import started_at
 from supervisor.selftest.lab import Lab
-from supervisor.selftest.promises import Promise
+from supervisor.selftest.promises import Complaint, Promise
 from supervisor.selftest.steps import call, outcomes, state
 
 
@@ -104,6 +104,49 @@ def test_a_status_that_lies_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     assert honest == []
     assert {complaint.promise for complaint in lied} == {Promise.TRUTH}
+
+
+def test_a_page_without_its_figures_is_a_complaint(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(oracle, "SETTLED_AFTER", 0.5)
+
+    def have_no_figures(scene: Scene) -> None:
+        monkeypatch.setattr(scene.lab, "metrics", dict)
+
+    assert complaints(bench, tmp_path, case(have_no_figures)) == {Promise.TRUTH}
+
+
+def test_whatever_an_oracle_stumbles_over_is_a_complaint(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def pull_the_page_away(scene: Scene) -> None:
+        monkeypatch.setattr(scene.lab, "metrics", lambda: 1 / 0)
+
+    assert complaints(bench, tmp_path, case(pull_the_page_away)) == {Promise.ACCOUNT}
+
+
+def test_a_try_that_is_forgiven_is_told(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = iter([[Complaint(Promise.NO_HARM, "late", by_chance=True)], []])
+    monkeypatch.setattr("supervisor.selftest.case.harm", lambda _: next(late))
+
+    result = perform(case(), tmp_path, bench)
+
+    assert (result.complaints, [each.sentence for each in result.forgiven]) == ((), ["late"])
+
+
+def test_what_chance_can_have_brought_adds_nothing_to_what_is_sure(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    late = Complaint(Promise.NO_HARM, "late", by_chance=True)
+    monkeypatch.setattr("supervisor.selftest.case.harm", lambda _: [late])
+
+    result = perform(case(checks=(lambda _: "no",)), tmp_path, bench)
+
+    assert [each.promise for each in result.complaints] == [Promise.ACCOUNT]
+    assert result.forgiven == (late,)
 
 
 def test_an_innocent_server_that_answers_late_is_seen(bench: Bench, tmp_path: Path) -> None:
