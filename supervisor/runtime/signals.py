@@ -23,8 +23,8 @@ def heard(*numbers: signal.Signals) -> Generator[AsyncIterator[signal.Signals]]:
     listening = True
 
     def ring(number: int, _frame: FrameType | None) -> None:
-        # This may run between any two instructions, so it does no more.
-        if listening:
+        # This may run between any two instructions, so it does no more. A storm of signals is heard as one.
+        if listening and number not in waiting:
             waiting.append(signal.Signals(number))
             os.eventfd_write(bell, 1)
 
