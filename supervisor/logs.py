@@ -32,7 +32,7 @@ def configure(log_format: LogFormat, level: str | int, *, journal: str | None, s
     stamps the time itself, and a line that it gets by the stream has its priority in front.
     """
     form = _formatter(log_format, stamped=journal is None)
-    handler = logging.StreamHandler(stream) if journal is None else _JournalHandler(stream, Journal(journal))
+    handler = _StreamHandler(stream) if journal is None else _JournalHandler(stream, Journal(journal))
     handler.setFormatter(form)
     root = logging.getLogger()
     for former in root.handlers[:]:
@@ -40,6 +40,13 @@ def configure(log_format: LogFormat, level: str | int, *, journal: str | None, s
     root.addHandler(handler)
     root.setLevel(level.upper() if isinstance(level, str) else level)
     logging.raiseExceptions = False  # a full or broken stream costs the line that it refuses
+
+
+def lost_lines() -> int:
+    """How many lines could not be written since logging was configured."""
+    return sum(
+        handler.lost for handler in logging.getLogger().handlers if isinstance(handler, _StreamHandler)
+    )
 
 
 def reaches_journal(environ: Mapping[str, str], stream: TextIO) -> bool:
@@ -60,7 +67,17 @@ def _formatter(log_format: LogFormat, *, stamped: bool) -> logging.Formatter:
     assert_never(log_format)
 
 
-class _JournalHandler(logging.StreamHandler[TextIO]):
+class _StreamHandler(logging.StreamHandler[TextIO]):
+    """Lines for a stream; those that it does not take are counted."""
+
+    lost = 0
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
+        self.lost += 1
+        super().handleError(record)
+
+
+class _JournalHandler(_StreamHandler):
     """Entries for the journal; what it does not take goes to the stream, as `sd-daemon(3)` wants it."""
 
     def __init__(self, stream: TextIO, journal: Journal) -> None:

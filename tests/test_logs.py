@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from supervisor.logs import LogFormat, configure, reaches_journal
+from supervisor.logs import LogFormat, configure, lost_lines, reaches_journal
 
 MOMENT = 1794942000.1234
 NOBODY = "/does/not/exist"
@@ -132,6 +132,24 @@ def test_a_closed_stream_costs_only_the_line() -> None:
     stream.close()
 
     logging.getLogger("supervisor").info("nobody hears this")
+
+    assert lost_lines() == 1
+
+
+def test_lines_that_are_written_are_not_lost() -> None:
+    written("text", record("first"))
+
+    assert lost_lines() == 0
+
+
+def test_a_line_that_neither_journal_nor_stream_takes_is_lost() -> None:
+    stream = io.StringIO()
+    stream.close()
+    configure("text", "info", journal=NOBODY, stream=stream)
+
+    logging.getLogger("supervisor").info("nobody hears this")
+
+    assert lost_lines() == 1
 
 
 def test_a_broken_pipe_does_not_fail_the_program() -> None:

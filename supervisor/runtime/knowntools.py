@@ -49,6 +49,8 @@ class KnownTools:
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
+        self.failed_writes = 0
+        """How many lists could not be written down."""
 
     def recall(self, fingerprint: str) -> list[msgspec.Raw] | None:
         """What a server with this launch listed last; None when that is not known."""
@@ -79,6 +81,7 @@ class KnownTools:
                 replace_file(path, content)
                 self._make_room(self._directory)
         except OSError as exc:
+            self.failed_writes += 1
             logger.warning("cannot write %s, so its tools are forgotten at the next start: %s", path, exc)
 
     def forget(self, fingerprint: str) -> None:

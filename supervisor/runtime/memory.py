@@ -55,6 +55,7 @@ class Memory:
         Only for this life of the daemon.
         """
         self.tools = KnownTools(None if path is None else path.with_name("tools"))
+        self._failed_writes = 0
 
     def cannot_take_a_probe(self, fingerprint: str) -> bool:
         """Whether a server with this launch once died of, or ignored, `server/discover`."""
@@ -87,6 +88,11 @@ class Memory:
         if self._overrides.pop(server, None) is not None:
             self._write()
 
+    @property
+    def failed_writes(self) -> int:
+        """How often something could not be written down."""
+        return self._failed_writes + self.tools.failed_writes
+
     def _read(self) -> dict[str, Any]:
         if self._path is None:
             return {}
@@ -109,6 +115,7 @@ class Memory:
                 self._put_in(facts)
                 replace_file(self._path, json.dumps(facts, indent=1).encode())
         except OSError as exc:
+            self._failed_writes += 1
             logger.warning("cannot write %s, so this is forgotten at the next start: %s", self._path, exc)
 
     def _put_in(self, facts: dict[str, Any]) -> None:

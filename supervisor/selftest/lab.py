@@ -212,7 +212,9 @@ class Lab:
 
     @property
     def page(self) -> str:
-        """The address of the daemon's pages."""
+        """The address of the daemon's pages; where its log cannot be read, their port must be set."""
+        if port := self.settings["http"]["port"]:
+            return f"http://127.0.0.1:{port}"
         if self._page is None:
             said: list[str] = [json.loads(line)["message"] for line in _whole_lines(self.log)]
             self._page = next(text for text in reversed(said) if text.startswith(PAGE)).removeprefix(PAGE)

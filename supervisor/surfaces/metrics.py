@@ -72,6 +72,8 @@ class Reading(Struct, frozen=True, kw_only=True):
     last_reload: float
     last_reload_ok: bool
     tasks: int
+    write_failures: Mapping[str, int]
+    """By what could not be written."""
 
 
 class Spent(Struct, frozen=True):
@@ -82,7 +84,7 @@ class Spent(Struct, frozen=True):
     """Of all its runs together."""
 
 
-def read(fleet: Fleet, *, clients: int) -> Reading:
+def read(fleet: Fleet, *, clients: int, write_failures: Mapping[str, int]) -> Reading:
     """Look at everything at once; what was counted of servers that are gone is dropped."""
     counters, counts = fleet.counters, fleet.catalog.counts
     counters.forget_all_but(fleet.members)
@@ -98,6 +100,7 @@ def read(fleet: Fleet, *, clients: int) -> Reading:
         last_reload=counters.last_reload,
         last_reload_ok=counters.last_reload_ok,
         tasks=len(anyio.get_running_tasks()),
+        write_failures=write_failures,
     )
 
 
@@ -302,6 +305,13 @@ def _daemon(reading: Reading) -> Iterator[Family]:
         "Times the configuration was read again.",
         ("result",),
         (((result,), reading.reloads.get(result, 0)) for result in RELOAD_RESULTS),
+    )
+    yield Family(
+        f"{PREFIX}write_failures",
+        "counter",
+        "Writes that failed: of a line of the log, or of what is remembered.",
+        ("what",),
+        (((what,), count) for what, count in reading.write_failures.items()),
     )
     versions = (__version__, platform.python_version())
     yield Family(f"{PREFIX}build", "info", "What runs.", ("version", "python"), ((versions, 1),))

@@ -11,6 +11,7 @@ from http import HTTPStatus
 
 import anyio
 
+from supervisor import logs
 from supervisor.core.health import Condition, shortfalls, status_line
 from supervisor.core.phases import Idle, Opened, Ready, Stopped, Unavailable
 from supervisor.core.spec import HttpSettings
@@ -19,7 +20,7 @@ from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.systemd import Notifier, feed_watchdog, lengthen_reloads, patiently
 from supervisor.surfaces.control import Control
 from supervisor.surfaces.http import Handler, HttpSurface, Request, Response
-from supervisor.surfaces.metrics import Metrics, read
+from supervisor.surfaces.metrics import Metrics, Reading, read
 
 _PING = b'{"jsonrpc":"2.0","id":1,"method":"supervisor/ping"}\n'
 _PONG_SECONDS = 2.0
@@ -36,13 +37,17 @@ class Presence:
     def __init__(self, control: Control, notifier: Notifier, watchdog: float | None) -> None:
         self._service, self._control = control.service, control
         self._notifier, self._watchdog = notifier, watchdog
-        self._metrics = Metrics(lambda: read(self._fleet, clients=len(control.clients)))
+        self._metrics = Metrics(self._read)
         self._news = anyio.Event()
         self._fleet.counters.last_reload = self._service.started_at
 
     @property
     def _fleet(self) -> Fleet:
         return self._service.fleet
+
+    def _read(self) -> Reading:
+        failures = {"log": logs.lost_lines(), "state": self._service.memory.failed_writes}
+        return read(self._fleet, clients=len(self._control.clients), write_failures=failures)
 
     @contextlib.asynccontextmanager
     async def serving(self, settings: HttpSettings | bool) -> AsyncGenerator[None]:  # noqa: FBT001 - false is off

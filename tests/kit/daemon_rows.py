@@ -4,7 +4,7 @@ import signal
 import socket
 from pathlib import Path
 
-from supervisor.selftest.case import BAD, Answer, Case, Scene
+from supervisor.selftest.case import BAD, Answer, Case, Scene, Step
 from supervisor.selftest.lab import SETTINGS, Lab, hostile, until
 from supervisor.selftest.promises import Promise
 from supervisor.selftest.steps import (
@@ -12,11 +12,13 @@ from supervisor.selftest.steps import (
     call,
     daemon_ended_well,
     nothing_alive,
+    order,
     outcomes,
     said,
     signal_daemon,
     texts,
 )
+from tests.ports import reserved
 
 FULL = "/dev/full"
 SECOND = "second"
@@ -26,7 +28,31 @@ def start_without_room(scene: Scene) -> None:
     """Start the next daemon where neither its log nor its state can be written."""
     scene.lab.log = Path(FULL)
     scene.lab.environment["XDG_STATE_HOME"] = FULL
-    scene.lab.start(scene.servers)
+    with reserved() as port:
+        scene.lab.settings = {**SETTINGS, "http": {"port": port}}
+        scene.lab.start(scene.servers)
+
+
+def note_failures(name: str) -> Step:
+    """Remember how many writes have failed, of the log and of the state."""
+
+    def act(scene: Scene) -> None:
+        samples = scene.lab.metrics()
+        for what in ("log", "state"):
+            scene.noted[f"{name} {what}"] = samples[f'mcp_supervisor_write_failures_total{{what="{what}"}}']
+
+    return act
+
+
+def failures_counted(scene: Scene) -> str | None:
+    """None where there is room; else those of the log, and one of the state for each order."""
+    noted = scene.noted
+    fits = (
+        noted["roomy log"] == noted["roomy state"] == noted["full state"] == 0
+        and 0 < noted["full log"] < noted["ordered log"]
+        and noted["ordered state"] == 2
+    )
+    return None if fits else f"the failed writes are {noted}"
 
 
 def start_a_second_whose_port_is_taken(scene: Scene) -> None:
@@ -57,15 +83,20 @@ ROWS = (
         Promise.ACCOUNT,
         given="there is no room for the log and the state",
         when="the daemon starts, and is called and stopped",
-        then="it starts, answers and ends as ever",
+        then="it starts, answers and ends as ever, and counts what could not be written",
         acts=(
             await_all,
+            note_failures("roomy"),
             signal_daemon(signal.SIGTERM),
             start_without_room,
+            note_failures("full"),
+            order("disable"),
+            order("enable"),
+            note_failures("ordered"),
             call("echo", text="hello"),
             signal_daemon(signal.SIGTERM),
         ),
-        checks=(texts("hello"), daemon_ended_well, nothing_alive),
+        checks=(texts("hello"), failures_counted, daemon_ended_well, nothing_alive),
         own_daemon=True,
     ),
     Case(

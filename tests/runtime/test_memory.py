@@ -189,11 +189,22 @@ def test_a_file_that_cannot_be_written_is_said_and_lived_with(
 ) -> None:
     (tmp_path / "file").touch()
     memory = Memory(tmp_path / "file" / "memory.json")
+    before = memory.failed_writes
 
     memory.remember_no_probe("a")
 
     assert memory.cannot_take_a_probe("a")
     assert "cannot write" in caplog.text
+    assert (before, memory.failed_writes) == (0, 1)
+
+
+def test_a_list_of_tools_that_cannot_be_written_counts_as_well(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    memory = Memory(tmp_path / "file" / "memory.json")
+
+    memory.tools.keep("a", [b"{}"])
+
+    assert memory.failed_writes == 1
 
 
 def test_the_directory_is_for_its_owner_alone(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def reading(*servers: ServerReading) -> Reading:
         last_reload=123.0,
         last_reload_ok=False,
         tasks=7,
+        write_failures={"log": 3, "state": 0},
     )
 
 
@@ -102,6 +103,8 @@ def test_every_kind_of_series_is_there() -> None:
         "config_last_reload_successful 0",
         "control_clients 2",
         "tasks_running 7",
+        'write_failures_total{what="log"} 3',
+        'write_failures_total{what="state"} 0',
         'control_requests_total{method="tools/call",code="ok"} 9',
     } <= lines(reading(server("s")))
 
