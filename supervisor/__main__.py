@@ -1,5 +1,17 @@
 """`python -m supervisor` is `mcp-supervisor`."""
 
-from supervisor.cli import entry
+import sys
 
-entry()
+
+def entry() -> None:
+    """Run as a program, which Ctrl-C ends without a word, also while it is being loaded."""
+    try:
+        from supervisor import cli
+
+        cli.entry()
+    except KeyboardInterrupt:
+        sys.exit(130)  # as a shell reports it
+
+
+if __name__ == "__main__":
+    entry()

@@ -7,7 +7,6 @@ the rest meanwhile, and live (`supervisor.life`). So what is imported at the top
 import contextlib
 import logging
 import os
-import signal
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
@@ -22,6 +21,7 @@ from supervisor.core.paths import control_socket
 from supervisor.core.servers import Loaded
 from supervisor.core.spec import SupervisorSettings
 from supervisor.errors import BAD_CONFIG, DONE, FAILED, SupervisorError
+from supervisor.heeded import HEEDED, asked_to_end
 from supervisor.journal import ADDRESS
 from supervisor.runtime import heap
 from supervisor.runtime.configfile import config_paths, config_places, load
@@ -36,8 +36,6 @@ from supervisor.surfaces.endpoint import Place, listening
 
 logger = logging.getLogger(__name__)
 
-HEEDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-
 
 class Options(Struct, frozen=True):
     config: Sequence[str] = ()
@@ -48,7 +46,10 @@ class Options(Struct, frozen=True):
 
 
 def serve(options: Options) -> int:
-    """Run the daemon until it is told to end; returns the exit status."""
+    """Run the daemon until it is told to end; returns the exit status.
+
+    The caller has held back the signals that are heeded.
+    """
     journal = ADDRESS if logs.reaches_journal(os.environ, sys.stderr) else None
     logs.configure(options.log_format, options.log_level, journal=journal, stream=sys.stderr)
     if sys.platform != "linux":
@@ -73,9 +74,8 @@ def serve(options: Options) -> int:
         if loaded.unreadable or _unguarded(loaded):
             return BAD_CONFIG
         place, memory = home.found(loaded.settings)
-        # They wait until somebody heeds them: they would end us, and leave what we started. Those that come
-        # when all is over have nothing more to ask for, so this is for good.
-        signal.pthread_sigmask(signal.SIG_BLOCK, HEEDED)
+        if asked_to_end():
+            return DONE
         with listening(place) as listener, _ground(place, loaded) as ground:
             # Most of the daemon, loaded while the servers start.
             from supervisor.life import Life, Outset

@@ -78,6 +78,49 @@ def test_ctrl_c_on_a_terminal_cancels_the_call_and_exits_130(tmp_path: Path) -> 
     assert daemon.asked("notifications/cancelled") == {"requestId": 1}
 
 
+def signalled(number: signal.Signals, module: str, words: Sequence[str]) -> "subprocess.Popen[str]":
+    """The program, to which a signal comes while it loads this module."""
+    script = f"""if True:
+        import os, signal, sys
+        from importlib.abc import MetaPathFinder
+
+        class Sender(MetaPathFinder):
+            def find_spec(self, name, path, target=None):
+                if name == {module!r}:
+                    sys.meta_path.remove(self)
+                    os.kill(os.getpid(), {int(number)})
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.meta_path.insert(0, Sender())
+        from supervisor.__main__ import entry
+        entry()
+    """
+    return start([sys.executable, "-c", script, *words])
+
+
+@pytest.mark.parametrize("module", ["supervisor.cli", "supervisor.cli.status", "supervisor.surfaces.client"])
+def test_ctrl_c_while_it_is_loaded_ends_it_without_a_word(module: str, tmp_path: Path) -> None:
+    with signalled(signal.SIGINT, module, ["status", "--socket", str(tmp_path / "none")]) as child:
+        said = child.communicate(timeout=WAIT * 4)
+
+    assert (child.returncode, said) == (130, ("", ""))
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_daemon_that_is_told_to_end_while_it_is_loaded_begins_nothing(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    config, socket = tmp_path / "mcp.json", tmp_path / "control.sock"
+    config.write_text(json.dumps({"mcpServers": {"a": {"command": "touch", "args": [str(tmp_path / "a")]}}}))
+
+    words = ["run", "--config", str(config), "--socket", str(socket)]
+    with signalled(number, "supervisor.daemon", words) as child:
+        said = child.communicate(timeout=WAIT * 4)
+
+    assert (child.returncode, said) == (0, ("", ""))
+    assert set(tmp_path.iterdir()) == {config}
+
+
 def test_closed_streams_do_no_harm() -> None:
     with start(["/bin/sh", "-c", f"{' '.join(PROGRAM)} version <&- >&- 2>&-"]) as child:
         child.communicate(timeout=WAIT * 4)
