@@ -17,6 +17,7 @@ from supervisor.heeded import hold_back
 
 if TYPE_CHECKING:
     from supervisor.core.agents import Names
+    from supervisor.daemon import Options as DaemonOptions
 
 LONGEST_STOP = 15.0
 """Seconds that a daemon takes to stop at most, its servers' grace included."""
@@ -36,17 +37,21 @@ def run(options: Options) -> int:
     """Be the daemon."""
     hold_back()
     gc.disable()  # nothing that is loaded now is garbage; the daemon enables it again once it has settled
-    from supervisor.daemon import Options as DaemonOptions
     from supervisor.daemon import serve
 
-    return serve(
-        DaemonOptions(
-            config=tuple(options.config),
-            socket=options.socket,
-            log_format=options.log_format or ("json" if options.json else "text"),
-            log_level=options.log_level,
-            loop=options.loop,
-        )
+    return serve(for_daemon(options))
+
+
+def for_daemon(options: Options) -> "DaemonOptions":
+    """What was asked for, as the daemon takes it."""
+    from supervisor.daemon import Options as DaemonOptions
+
+    return DaemonOptions(
+        config=tuple(options.config),
+        socket=options.socket,
+        log_format=options.log_format or ("json" if options.json else "text"),
+        log_level=options.log_level,
+        loop=options.loop,
     )
 
 
