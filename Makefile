@@ -64,7 +64,7 @@ unit: $(VENV)/.dev ## Tests with branch coverage, subprocesses included; the kit
 test-system: $(VENV)/.dev ## Tests on real servers and real systemd; installs what they need.
 	tests/system/prepare
 	$(COMPILE)
-	$(BIN)/python -m pytest -m system -n 2 --dist loadfile -rs tests/system $(FRESH) $(call IF_NOT,$(BIN)/python -m pytest)
+	$(BIN)/python -m pytest -m system -n 3 --dist loadfile --no-loadscope-reorder -rs tests/system $(FRESH) $(call IF_NOT,$(BIN)/python -m pytest)
 
 kit: $(VENV)/.dev ## Every case of the hostile-server kit, KIT=20 times each.
 	KIT=$(or $(KIT),20) $(BIN)/python -m pytest tests/kit
