@@ -214,7 +214,8 @@ class Child:
         self._census = census
         self._pidfd = os.pidfd_open(pid)
         self._status: End | None = None
-        self._reaped = False
+        self._reaped = self._killed = False
+        self._memory_kills = proctable.memory_kills()
         self.pid = pid
         self.since = time.time()
         self.began = began
@@ -238,13 +239,19 @@ class Child:
             return None
         if found.si_code == os.CLD_EXITED:
             return End(f"exited with code {found.si_status}", code=found.si_status)
-        return End(
-            f"killed by signal {found.si_status} ({_signal_name(found.si_status)})", signal=found.si_status
-        )
+        number = found.si_status
+        starved = number == signal.SIGKILL and not self._killed and self._memory_ran_out()
+        meanwhile = "; the kernel has killed for want of memory since it started" if starved else ""
+        return End(f"killed by signal {number} ({_signal_name(number)}){meanwhile}", signal=number)
+
+    def _memory_ran_out(self) -> bool:
+        """Whether the kernel has killed for want of memory, here or elsewhere, since the child was there."""
+        return proctable.memory_kills() > self._memory_kills
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group."""
         if not self._reaped:
+            self._killed |= number == signal.SIGKILL
             signal_group(self.pid, number)
 
     async def group_is_empty(self) -> bool:

@@ -33,6 +33,16 @@ def clock() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * _TICKS // _NANOSECONDS
 
 
+def memory_kills(counters: str = "/proc/vmstat") -> int:
+    """How many processes the kernel has killed for want of memory since boot; 0 where it does not say."""
+    try:
+        with open(counters, "rb", buffering=0) as vmstat:  # noqa: PTH123 - as below
+            lines = vmstat.read().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), 0)
+
+
 def entry(pid: int) -> Entry | None:
     """The process with that pid, or None when there is none."""
     try:

@@ -34,6 +34,18 @@ def test_a_pid_that_nobody_has_is_no_process() -> None:
     assert proctable.entry(NOBODY) is None
 
 
+@pytest.mark.parametrize(
+    ("counters", "kills"), [("pgfault 7\noom_kill 3\n", 3), ("pgfault 7\noom_kill_other 5\n", 0), (None, 0)]
+)
+def test_kills_for_want_of_memory_are_counted_where_the_kernel_says_them(
+    counters: str | None, kills: int, tmp_path: Path
+) -> None:
+    if counters is not None:
+        (tmp_path / "vmstat").write_text(counters)
+
+    assert proctable.memory_kills(str(tmp_path / "vmstat")) == kills
+
+
 def test_a_command_name_cannot_forge_the_fields_behind_it(tmp_path: Path) -> None:
     disguise = tmp_path / "x) Z 1 1 ("
     disguise.symlink_to("/bin/sleep")
