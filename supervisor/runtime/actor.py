@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol, assert_never
 
 import anyio
+import anyio.lowlevel
 from anyio.abc import TaskGroup
 from msgspec import Struct
 
@@ -85,8 +86,8 @@ class ServerActor:
         self._new_run = new_run
         self._publish = publish
         self._used_at = used_at
-        self._runs: dict[int, Run] = {}
-        """Those that are not gone."""
+        self._runs: dict[int, Run | None] = {}
+        """Those that are not gone; None where nobody has asked for one yet."""
         self._changed = anyio.Event()
         self._outbox, self._inbox = anyio.create_memory_object_stream[_Letter](math.inf)
 
@@ -161,19 +162,29 @@ class ServerActor:
     def _perform(self, effect: Effect, tg: TaskGroup) -> None:
         match effect:
             case Open(run=number):
-                run = self._runs[number] = self._new_run(number)
-                tg.start_soon(self._live, run, number, name=f"{self.name} run {number}")
+                self._runs[number] = None
+                tg.start_soon(self._live, number, name=f"{self.name} run {number}")
             case Close(run=number):
                 if number in self._runs:
-                    self._runs[number].close()
+                    self._run(number).close()
             case Abort(run=number):
                 if number in self._runs:
-                    self._runs[number].abort()
+                    self._run(number).abort()
             case _:
                 assert_never(effect)
 
-    async def _live(self, run: Run, number: int) -> None:
+    def _run(self, number: int) -> Run:
+        """The run of that number, made by whoever needs it first: mostly its task, in a turn of its own."""
+        run = self._runs[number]
+        if run is None:
+            run = self._runs[number] = self._new_run(number)
+        return run
+
+    async def _live(self, number: int) -> None:
         try:
+            run = self._run(number)
+            # What making it took and what it does first are two turns of the loop, with others in between.
+            await anyio.lowlevel.checkpoint()
             end = await run.live(self.post)
         except Exception as exc:
             logger.exception(

@@ -1,6 +1,16 @@
-"""A line in the log for every change of a server's phase, with what it wrote last where that explains it."""
+"""A line in the log for every change of a server's phase, with what it wrote last where that explains it.
+
+Decides what a line says at the moment of the change, and writes it a little later, in a turn of the loop that
+has nothing else to do: writing one takes as long as the change itself, and a call may be waiting.
+"""
 
 import logging
+import time
+from collections import deque
+
+import anyio
+import anyio.lowlevel
+from msgspec import Struct
 
 from supervisor.core.phases import Backoff, Unavailable
 from supervisor.core.view import phase_word
@@ -11,16 +21,55 @@ from supervisor.runtime.member import Member
 logger = logging.getLogger("supervisor.runtime.fleet")
 """The story is the fleet's, and is known by that name in journals."""
 
+_SLICE = 0.001
+"""Seconds of writing after which others come first, where many servers change at once."""
 
-def log_transition(member: Member, transition: Transition, *, current: bool) -> None:
-    """Log it; `current` says whether the member is the one that its name means now."""
-    phase, reason = phase_word(transition.after.phase), transition.reason
-    name = member.name if current else f"{member.name} (other run)"
-    level = logging.INFO
-    if isinstance(transition.after.phase, Unavailable):
-        tail = " | ".join(line.text for line in member.log.tail(3))
-        level, reason = logging.ERROR, f"{reason}; stderr: {tail}" if tail else reason
-    elif isinstance(transition.after.phase, Backoff):
-        level = logging.WARNING
-    extra = about(member.name, phase=phase, run=transition.after.run)
-    logger.log(level, "%s: %s: %s", name, phase, reason, extra=extra)
+
+class _Line(Struct, frozen=True):
+    level: int
+    server: str
+    """As the line names it."""
+    phase: str
+    reason: str
+    extra: dict[str, dict[str, object]]
+
+
+class Chronicle:
+    """The lines that are to be written, in order."""
+
+    def __init__(self) -> None:
+        self._lines: deque[_Line] = deque()
+        self._news = anyio.Event()
+
+    def tell(self, member: Member, transition: Transition, *, current: bool) -> None:
+        """Have it logged; `current` says whether the member is the one that its name means now."""
+        phase, reason = phase_word(transition.after.phase), transition.reason
+        name = member.name if current else f"{member.name} (other run)"
+        level = logging.INFO
+        if isinstance(transition.after.phase, Unavailable):
+            tail = " | ".join(line.text for line in member.log.tail(3))
+            level, reason = logging.ERROR, f"{reason}; stderr: {tail}" if tail else reason
+        elif isinstance(transition.after.phase, Backoff):
+            level = logging.WARNING
+        extra = about(member.name, phase=phase, run=transition.after.run)
+        self._lines.append(_Line(level, name, phase, reason, extra))
+        self._news.set()
+
+    async def run(self) -> None:
+        """Write until cancelled; what is left then is written at once."""
+        try:
+            while True:
+                await self._news.wait()
+                self._news = anyio.Event()
+                began = time.monotonic()
+                while self._lines:
+                    self._write(self._lines.popleft())
+                    if time.monotonic() - began > _SLICE:
+                        await anyio.lowlevel.checkpoint()
+                        began = time.monotonic()
+        finally:
+            while self._lines:
+                self._write(self._lines.popleft())
+
+    def _write(self, line: _Line) -> None:
+        logger.log(line.level, "%s: %s: %s", line.server, line.phase, line.reason, extra=line.extra)

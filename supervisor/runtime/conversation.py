@@ -126,6 +126,7 @@ class Conversation:
                 yield
             finally:
                 self.wire.lose(End("the connection was closed"))
+        self.wire.let_go()
         self._log.flush(now=time.time())
 
     def hang_up(self) -> None:

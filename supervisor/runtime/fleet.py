@@ -39,7 +39,7 @@ from supervisor.errors import Cancelled, Outcome, ServerUnavailable, UnknownServ
 from supervisor.runtime.actor import Transition
 from supervisor.runtime.bus import Bus, LogEvent, TransitionEvent
 from supervisor.runtime.calls import Deadlines
-from supervisor.runtime.chronicle import log_transition
+from supervisor.runtime.chronicle import Chronicle
 from supervisor.runtime.listing import Listing
 from supervisor.runtime.member import Member, Shared
 from supervisor.runtime.stdio import Host
@@ -60,6 +60,7 @@ class Fleet:
         settings = loaded.settings
         self._bus = bus
         self._deadlines = Deadlines()
+        self._chronicle = Chronicle()
         self._tasks: TaskGroup | None = None
         self._stopping = False
         """Nothing is started any more."""
@@ -101,6 +102,7 @@ class Fleet:
     async def running(self) -> AsyncGenerator[None]:
         """Have the members' tasks running; stop everything on the way out."""
         async with anyio.create_task_group() as self._tasks:
+            self._tasks.start_soon(self._chronicle.run)
             self._tasks.start_soon(self._deadlines.run)
             self._tasks.start_soon(self.listing.tell, self._bus)
             for member in self.members.values():
@@ -318,7 +320,7 @@ class Fleet:
             reason = transition.reason
             news = TransitionEvent(time.time(), member.name, before, phase, member.word, reason, state.run)
             self._bus.publish(news)
-        log_transition(member, transition, current=current)
+        self._chronicle.tell(member, transition, current=current)
 
     def _count(self, member: Member, transition: Transition) -> None:
         tally = self.counters.server(member.name)
@@ -328,8 +330,8 @@ class Fleet:
 
     def gauge(self, member: Member) -> None:
         """Bring the server's meters up to what its run has done so far."""
-        tally, run = self.counters.server(member.name), (id(member), member.actor.state.run)
-        tally.noise.read(run, member.noise)
+        tally = self.counters.server(member.name)
+        tally.noise.read((id(member), member.made), member.noise)
         tally.stderr_bytes.read(id(member), member.log.total_bytes)
 
 

@@ -87,6 +87,8 @@ class Member:
         self.scope = anyio.CancelScope()
         """Around the actor's task; cancelled when the member is gone for good."""
         self._run: TalkingRun | None = None
+        self.made = 0
+        """The number of the run that was made last, which is a moment younger than the lifecycle's."""
         self.halted = False
         """Whether an operator has stopped it, and not started it since."""
         self._expected = False
@@ -182,7 +184,7 @@ class Member:
     def _new_run(self, number: int) -> Run:
         doubtful = self.actor.state.doubtful and not self.desk.queued  # a call that waits is worth a try
         run = self._launcher.new_run(number, self.spec, self._listener, doubtful=doubtful)
-        self._run = None if isinstance(run, HopelessRun) else run
+        self._run, self.made = None if isinstance(run, HopelessRun) else run, number
         return run
 
     @property

@@ -130,6 +130,9 @@ class _Reader(asyncio.Protocol):
         self.closed.set()
         self._heard_out.set()
         self._on_end()
+        # Who hears us holds us, too: let go, so that both are gone at once and not when the collector comes.
+        self._on_chunk, self._on_end = _heard_by_nobody, _nothing_more
+        self._may_rest = self._awaited = bool
 
 
 class _Writer(asyncio.Protocol):
@@ -217,6 +220,11 @@ async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> 
             with anyio.CancelScope(shield=True):
                 for end in (output, errors, child_input):
                     await end.closed.wait()
+
+
+def _heard_by_nobody(_chunk: bytes) -> bool:
+    """What comes when all is over."""
+    return False
 
 
 def _nothing_more() -> None:

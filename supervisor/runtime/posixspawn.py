@@ -6,6 +6,7 @@ interpreter's lock meanwhile, and so stops every other thread. A call through ct
 """
 
 import ctypes
+import functools
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
@@ -84,7 +85,13 @@ def _signals(*numbers: int) -> Any:
 
 def _strings(texts: Sequence[str]) -> Any:
     """An array of C strings, ended as the C library expects it."""
-    return (ctypes.c_char_p * (len(texts) + 1))(*map(os.fsencode, texts))
+    return _array(len(texts) + 1)(*map(os.fsencode, texts))
+
+
+@functools.lru_cache(maxsize=64)
+def _array(size: int) -> Any:
+    """The type of an array of so many strings, which is dear to make, and to get rid of."""
+    return ctypes.c_char_p * size
 
 
 def _checked(error: int) -> None:

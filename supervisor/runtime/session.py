@@ -45,11 +45,16 @@ class WireLost(Exception):
     """The server was gone before it answered."""
 
 
+def _no_news() -> None:
+    """What comes of an answer that has come."""
+
+
 class _Ask:
     """One awaited answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, news: Callable[[], None]) -> None:
         self.done = anyio.Event()
+        self._news = news
         self.number = 0
         """Under which it was sent."""
         self._result: msgspec.Raw | None = None
@@ -57,22 +62,27 @@ class _Ask:
 
     def answered(self, result: msgspec.Raw) -> None:
         self._result = result
-        self.done.set()
+        self._end()
 
     def refused(self, error: msgspec.Raw) -> None:
         self._error = Refused(read_fault(error))
-        self.done.set()
+        self._end()
 
     def unusable(self, problem: SupervisorError) -> None:
         self._error = Refused(Fault(code=problem.code, message=str(problem)))
-        self.done.set()
+        self._end()
 
     def lost(self, end: End) -> None:
         self._error = WireLost(end.detail)
-        self.done.set()
+        self._end()
 
     def not_sent(self, detail: str, retry_after: float | None = None) -> None:  # noqa: ARG002 - the wire keeps it
         self.lost(End(detail))
+
+    def _end(self) -> None:
+        self.done.set()
+        self._news()
+        self._news = _no_news  # who wants the news holds us, too
 
     @property
     def result(self) -> msgspec.Raw:
@@ -118,7 +128,10 @@ class Session:
     probe_ignored: bool = False
     """The server never answered `server/discover`, so next time it is not asked."""
     _stale: anyio.Event = field(default_factory=anyio.Event)
-    _echo: anyio.Event = field(default_factory=anyio.Event)
+    _news: anyio.Event = field(default_factory=anyio.Event)
+    """Set when an answer has come, or an echo."""
+    _echo: bool = False
+    """Whether it has sent back what it was sent."""
     _subscription: _Ask | None = None
 
     @property
@@ -160,7 +173,7 @@ class Session:
                 raise
             discover = self._discover()
             with anyio.move_on_after(self.limits.probe):
-                await self._first(discover.done)
+                await self._first(discover)
             if not discover.done.is_set():
                 raise
             try:
@@ -174,12 +187,12 @@ class Session:
     async def _find_the_era(self) -> None:
         discover = self._discover()
         with anyio.move_on_after(self.limits.probe):
-            await self._first(discover.done)
+            await self._first(discover)
         if discover.done.is_set():
             await self._settle(discover)
             return
         initialize = self._initialize()
-        await self._first(discover.done, initialize.done)
+        await self._first(discover, initialize)
         if discover.done.is_set():
             await self._settle(discover, initialize)
             return
@@ -216,7 +229,7 @@ class Session:
         await self._shake_hands(initialize or self._initialize())
 
     async def _adopt(self, discover: _Ask) -> None:
-        await self._first(discover.done)
+        await self._first(discover)
         greeting = eras.read_greeting(discover.result)
         if eras.MODERN not in greeting.supported_versions:
             offered = ", ".join(greeting.supported_versions) or "no version"
@@ -224,7 +237,7 @@ class Session:
         self.version, self.greeting = eras.MODERN, greeting
 
     async def _shake_hands(self, initialize: _Ask) -> None:
-        await self._first(initialize.done)
+        await self._first(initialize)
         greeting = eras.read_greeting(initialize.result)
         if greeting.protocol_version not in eras.HANDSHAKE_VERSIONS:
             raise SessionFailed(
@@ -240,25 +253,23 @@ class Session:
         return self._send("initialize", eras.initialize_params(CLIENT_INFO, roots=self.roots is not None))
 
     def _send(self, method: str, params: bytes) -> _Ask:
-        ask = _Ask()
+        ask = _Ask(self._tell)
         try:
             ask.number = self.wire.request(method, params, ask)
         except NotSent as exc:
             ask.lost(End(str(exc)))
         return ask
 
-    async def _first(self, *events: anyio.Event) -> None:
-        """Wait for the first of the events, or for proof that nothing will come of it."""
-        async with anyio.create_task_group() as tg:
-
-            async def wait(event: anyio.Event) -> None:
-                await event.wait()
-                tg.cancel_scope.cancel()
-
-            for event in (*events, self._echo):
-                tg.start_soon(wait, event)
-        if self._echo.is_set():
+    async def _first(self, *asks: _Ask) -> None:
+        """Wait for the first of the answers, or for proof that nothing will come of it."""
+        while not (self._echo or any(ask.done.is_set() for ask in asks)):
+            self._news = anyio.Event()
+            await self._news.wait()
+        if self._echo:
             raise SessionFailed("it sends back what it is sent, so it is not an MCP server")
+
+    def _tell(self) -> None:
+        self._news.set()
 
     async def list_tools(self) -> list[msgspec.Raw]:
         """Every tool definition, raw, from all pages.
@@ -350,7 +361,8 @@ class Session:
             self.wire.answer(result_line(identity, b"{}"))
         elif message.method in _NOT_A_SERVER:
             # Only a client sends these: what we hear is our own voice.
-            self._echo.set()
+            self._echo = True
+            self._tell()
         elif message.method == "roots/list" and self.roots is not None:
             roots = {"roots": [{"uri": uri} for uri in self.roots]}
             self.wire.answer(result_line(identity, msgspec.json.encode(roots)))

@@ -10,18 +10,21 @@ that dies before it reads anything dies of something else, and is not started a 
 """
 
 import contextlib
+import functools
 import hashlib
 import logging
 import signal
 from collections.abc import AsyncGenerator, Callable
 
 import anyio
+import anyio.lowlevel
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from supervisor.core.phases import End, Event, Launched, Lost, Opened, Unhealthy
 from supervisor.core.ringlog import RingLog
 from supervisor.logs import about
+from supervisor.runtime.beside import beside
 from supervisor.runtime.conversation import Conversation, Dialect, Listener
 from supervisor.runtime.doorstep import Doorstep
 from supervisor.runtime.liveness import Subject, Watch
@@ -245,17 +248,16 @@ class StdioRun:
 
     async def _serve(self, child: Child, report: Callable[[Event], None], turn: Turn, *, probe: bool) -> End:
         """Talk until the child has exited and its group is empty."""
-        async with anyio.create_task_group() as tg:
-            tg.start_soon(self._converse, report, turn, probe)
-            tg.start_soon(self._watch_pipes, child, report)
-            end = await self._gone(child, report)
-            tg.cancel_scope.cancel()
-            return end
-        raise AssertionError("unreachable")  # pragma: no cover - the scope swallows only its own cancellation
+        converse = functools.partial(self._converse, report, turn, probe=probe)
+        watch = functools.partial(self._watch_pipes, child, report)
+        async with beside(converse, watch):
+            return await self._gone(child, report)
+        raise AssertionError("unreachable")  # pragma: no cover - nobody cancels the group but from outside
 
     async def _gone(self, child: Child, report: Callable[[Event], None]) -> End:
         end = await child.exited()
         await self.talk.ended(end)
+        await anyio.lowlevel.checkpoint()  # those whose calls that ended come before what is left to do
         with anyio.move_on_after(_LINGER):
             await child.emptied()
             return end
@@ -269,12 +271,7 @@ class StdioRun:
         if not child.has_exited:
             report(Lost(self._number, why))
 
-    async def _converse(
-        self,
-        report: Callable[[Event], None],
-        turn: Turn,
-        probe: bool,  # noqa: FBT001 - a task's argument
-    ) -> None:
+    async def _converse(self, report: Callable[[Event], None], turn: Turn, *, probe: bool) -> None:
         try:
             await self.talk.open(probe=probe)
         except WireLost:
@@ -289,8 +286,7 @@ class StdioRun:
         report(Opened(self._number))
         self._leave_the_doorstep()
         turn.release()
-        async with anyio.create_task_group() as tg:
-            tg.start_soon(self.talk.follow_changes)
+        async with beside(self.talk.follow_changes):
             await self._watch(report)
 
     async def _watch(self, report: Callable[[Event], None]) -> None:

@@ -236,6 +236,11 @@ class PipeWire:
         for each in waiting.values():
             each.lost(end)
 
+    def let_go(self) -> None:
+        """Nothing more will come: forget who is to be told, as they hold us."""
+        self._on_message = self._on_noise = self._on_broken = _told_to_nobody
+        self._on_first_word = _told_nothing
+
     def feed(self, chunk: bytes) -> bool:
         """Take what the server wrote; tells whether there was anything in it that nobody asked for."""
         if not self.heard_at:
@@ -304,6 +309,14 @@ class PipeWire:
         if self._output is None or self._output.closed:
             return NotSent("its standard input is closed")
         return NotSent("it does not read its standard input")
+
+
+def _told_to_nobody(_what: object) -> None:
+    """What comes when all is over."""
+
+
+def _told_nothing() -> None:
+    """And when it begins."""
 
 
 def deliver(line: bytes, message: Message, waiting: Waiting) -> None:

@@ -49,6 +49,10 @@ class Feed:
             self._send(notification_line(self._method, self._waiting.popleft()))
 
 
+def _sent_to_nobody(_message: bytes) -> None:
+    """Send to a client that has left."""
+
+
 class Feeds:
     """All feeds of one client."""
 
@@ -74,8 +78,9 @@ class Feeds:
         return offer
 
     def close(self) -> None:
-        """Try no more: the client is gone."""
+        """Try no more: the client is gone, and held by us no longer."""
         self._closed = True
+        self._send, self._has_room = _sent_to_nobody, bool
 
     def _catch_up(self, feed: Feed) -> None:
         """Try again and again to send what waits, while the client is there."""

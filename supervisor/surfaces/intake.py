@@ -23,6 +23,14 @@ class Handle(Protocol):
     def cancel(self) -> None: ...
 
 
+def _served_by_nobody(_line: bytes) -> None:
+    """Serve a line of a client that has left."""
+
+
+def _done() -> None:
+    """Do nothing more."""
+
+
 class Intake:
     """The lines of one client."""
 
@@ -62,9 +70,10 @@ class Intake:
         self._later()
 
     def close(self) -> None:
-        """Forget what waits."""
+        """Forget what waits, and whom it was for: they hold us."""
         self._lines.clear()
         self._batch = None
+        self._serve, self._emptied = _served_by_nobody, _done
         if self._next is not None:
             self._next.cancel()
 

@@ -11,9 +11,8 @@ import anyio
 import msgspec
 
 from supervisor.core.phases import Backoff, Phase, Ready, Unavailable
-from supervisor.errors import (
-    SupervisorError,
-)
+from supervisor.core.servers import Loaded
+from supervisor.errors import SupervisorError
 from supervisor.runtime import proctable
 from supervisor.runtime.bus import Bus
 from supervisor.runtime.calls import Call, CallRequest
@@ -37,14 +36,17 @@ class Build:
 
     def __init__(self, directory: Path, host: Host) -> None:
         self.directory, self.host = directory, host
+        self._path, self._environ = directory / "mcp.json", {**ENVIRON, "KEY": SECRET}
 
     def __call__(self, servers: dict[str, Any] | None = None, **settings: Any) -> Fleet:
-        path = self.directory / "mcp.json"
         servers = {"fake": entry()} if servers is None else servers
-        path.write_text(json.dumps({"mcpServers": servers, "supervisor": settings}))
-        path.chmod(0o600)
-        environ = {**ENVIRON, "KEY": SECRET}
-        return Fleet(load([path], environ), self.host, environ, Bus())
+        self._path.write_text(json.dumps({"mcpServers": servers, "supervisor": settings}))
+        self._path.chmod(0o600)
+        return Fleet(self.load(), self.host, self._environ, Bus())
+
+    def load(self) -> Loaded:
+        """What the file says."""
+        return load([self._path], self._environ)
 
     @asynccontextmanager
     async def up(self, servers: dict[str, Any] | None = None, **settings: Any) -> AsyncGenerator[Fleet]:

@@ -94,6 +94,19 @@ async def test_what_is_known_of_a_server_can_be_seen(build: Build) -> None:
         assert SECRET not in msgspec.json.encode(detail).decode()
 
 
+async def test_what_one_run_wrote_is_not_counted_again_for_the_next(build: Build) -> None:
+    async with build.up({"fake": entry("--garbage")}) as fleet:
+        await Asked(fleet, "fake_noise", arguments={"lines": 3}).text()
+        await fleet.stop_server("fake")
+        before = fleet.detail("fake").noise
+
+        await fleet.start_server("fake")
+
+        fleet.gauge(fleet.member("fake"))
+        assert before > fleet.detail("fake").noise
+        assert fleet.counters.server("fake").noise.total == before + fleet.detail("fake").noise
+
+
 async def test_a_server_that_nobody_configured_is_unknown(build: Build) -> None:
     async with build.up({"b": entry(), "a": entry()}) as fleet:
         with pytest.raises(UnknownServer, match="cannot find server 'c'; the configured ones are: a, b"):
