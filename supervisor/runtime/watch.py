@@ -2,8 +2,9 @@
 
 Directories are watched and not files, because most programs save by renaming a new file over the old one,
 and Kubernetes by swapping a link. What happened there is only a hint to look: whether to reload is decided
-by comparing every file that was read last with what is there now, so that a log beside the configuration
-reloads nothing and no change is missed, whenever it came. What the files mean is not known here.
+by comparing every file that was read last with what is there now, so that no change is missed, whenever it
+came. Other names there, as of a log beside the configuration, are no hint. What the files mean is not known
+here.
 """
 
 import logging
@@ -16,7 +17,7 @@ from anyio.to_thread import run_sync
 
 from supervisor.errors import SupervisorError
 from supervisor.runtime.configfile import fingerprint
-from supervisor.runtime.inotify import Notifier
+from supervisor.runtime.inotify import Entry, Notifier
 from supervisor.runtime.reload import Reloader
 
 logger = logging.getLogger(__name__)
@@ -50,11 +51,11 @@ class Watcher:
         """Watch and reload, until cancelled."""
         while True:
             there = await run_sync(_identities, self._files())
-            with self._listening(path for path, _ in there) as notifier:
+            with self._listening(entry for entry, _ in there) as notifier:
                 await self._follow(there, notifier)
 
     async def _follow(self, there: "frozenset[Identity]", notifier: Notifier | None) -> None:
-        """Reload on every change, until other directories have to be watched, or others of their names."""
+        """Reload on every change, until others have to be watched, or other directories of their names."""
         while True:
             if await run_sync(self._differs, self._reloader.seen):
                 await self._reload()
@@ -79,10 +80,10 @@ class Watcher:
             await self._reloader.begin()
 
     @contextmanager
-    def _listening(self, directories: Iterable[Path]) -> Generator[Notifier | None]:
-        """What tells of changes in these directories; None when nothing can."""
+    def _listening(self, entries: Iterable[Entry]) -> Generator[Notifier | None]:
+        """What tells of changes to these; None when nothing can."""
         try:
-            notifier = Notifier(directories)
+            notifier = Notifier(entries)
         except OSError as error:
             self._say_once(error)
             yield None
@@ -121,13 +122,13 @@ async def _quiet(notifier: Notifier) -> None:
             over = pause.cancelled_caught
 
 
-Identity = tuple[Path, tuple[int, int] | None]
-"""A directory, and which one it is: after a swap another one has its name."""
+Identity = tuple[Entry, tuple[int, int] | None]
+"""An entry, and which directory it is in: after a swap another one has its name."""
 
 
 def _identities(files: Iterable[Path]) -> frozenset[Identity]:
-    """The directories to watch, as they are now."""
-    return frozenset((directory, _identity(directory)) for directory in directories_of(files))
+    """The entries to watch, as they are now."""
+    return frozenset(((directory, name), _identity(directory)) for directory, name in entries_of(files))
 
 
 def _identity(directory: Path) -> tuple[int, int] | None:
@@ -138,13 +139,13 @@ def _identity(directory: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def directories_of(files: Iterable[Path]) -> frozenset[Path]:
-    """The directories in which something must happen before one of the files is another."""
-    return frozenset(directory for file in files for directory in _on_the_way(file))
+def entries_of(files: Iterable[Path]) -> frozenset[Entry]:
+    """What something must happen to before one of the files is another."""
+    return frozenset(entry for file in files for entry in _on_the_way(file))
 
 
-def _on_the_way(file: Path) -> Iterator[Path]:
-    """The directory of every link that leads to the file, and the last directory that is there."""
+def _on_the_way(file: Path) -> Iterator[Entry]:
+    """Every link that leads to the file, and its name, or that of what is missing, in the last directory."""
     here = Path("/")
     ahead = list(reversed(file.absolute().parts[1:]))
     links = 0
@@ -154,13 +155,13 @@ def _on_the_way(file: Path) -> Iterator[Path]:
         target = _target(step)
         if target is not None and links < _MAX_LINKS:
             links += 1
-            yield here
+            yield here, name
             here = Path("/") if target.is_absolute() else here
             ahead += reversed(target.parts[1:] if target.is_absolute() else target.parts)
         elif ahead and _is_directory(step):
             here = step
         else:
-            yield here
+            yield here, name
             return
 
 

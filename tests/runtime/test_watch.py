@@ -17,7 +17,7 @@ from supervisor.runtime.configfile import config_paths, config_places, load
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.reload import Reloader
 from supervisor.runtime.stdio import Host
-from supervisor.runtime.watch import Watcher, directories_of
+from supervisor.runtime.watch import Watcher, entries_of
 from tests import files
 from tests.runtime.support import PATIENCE, in_a_subprocess, until
 
@@ -322,21 +322,27 @@ def test_where_the_system_tells_nothing_the_files_are_looked_at_and_that_is_said
     assert said[1:] == ["{}", "{ }"]
 
 
-def test_the_directories_of_every_link_on_the_way_are_watched(tmp_path: Path) -> None:
+def test_every_link_on_the_way_is_watched(tmp_path: Path) -> None:
     for name in ("real", "links", "far"):
         (tmp_path / name).mkdir()
     (tmp_path / "real" / "file").write_text("")
     (tmp_path / "links" / "folder").symlink_to("../real")
     (tmp_path / "far" / "file").symlink_to(tmp_path / "links" / "folder" / "file")
 
-    found = directories_of([tmp_path / "far" / "file"])
+    found = entries_of([tmp_path / "far" / "file"])
 
-    assert found == {tmp_path / "far", tmp_path / "links", tmp_path / "real"}
+    assert found == {
+        (tmp_path / "far", "file"),
+        (tmp_path / "links", "folder"),
+        (tmp_path / "real", "file"),
+    }
 
 
-@pytest.mark.parametrize("target", ["loop", "file/below", "gone/file"])
-def test_a_way_that_leads_nowhere_is_watched_where_it_ends(tmp_path: Path, target: str) -> None:
+@pytest.mark.parametrize(
+    ("target", "end"), [("loop", "loop"), ("file/below", "file"), ("gone/file", "gone"), ("..", "..")]
+)
+def test_a_way_that_leads_nowhere_is_watched_where_it_ends(tmp_path: Path, target: str, end: str) -> None:
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "file").write_text("")
 
-    assert directories_of([tmp_path / target]) == {tmp_path}
+    assert entries_of([tmp_path / target]) == {(tmp_path, end)}
