@@ -140,6 +140,7 @@ class ServerActor:
             return await self._inbox.receive()
         with anyio.move_on_after(deadline - anyio.current_time()):
             return await self._inbox.receive()
+        await anyio.lowlevel.checkpoint()  # what a deadline costs, and what follows from it, are two turns
         return _Letter(DeadlinePassed(self._used_at()))
 
     def _apply(self, event: Event, tg: TaskGroup) -> None:

@@ -1,7 +1,7 @@
 """A line in the log for every change of a server's phase, with what it wrote last where that explains it.
 
-Decides what a line says at the moment of the change, and writes it a little later, in a turn of the loop that
-has nothing else to do: writing one takes as long as the change itself, and a call may be waiting.
+Decides what a line says at the moment of the change, which is also its time, and writes it a little later:
+writing one takes as long as the change itself, and what the change leads to comes first, as do calls.
 """
 
 import logging
@@ -21,11 +21,14 @@ from supervisor.runtime.member import Member
 logger = logging.getLogger("supervisor.runtime.fleet")
 """The story is the fleet's, and is known by that name in journals."""
 
+_LATER = 0.005
+"""Seconds for which a line waits."""
 _SLICE = 0.001
 """Seconds of writing after which others come first, where many servers change at once."""
 
 
 class _Line(Struct, frozen=True):
+    at: float
     level: int
     server: str
     """As the line names it."""
@@ -52,7 +55,7 @@ class Chronicle:
         elif isinstance(transition.after.phase, Backoff):
             level = logging.WARNING
         extra = about(member.name, phase=phase, run=transition.after.run)
-        self._lines.append(_Line(level, name, phase, reason, extra))
+        self._lines.append(_Line(time.time(), level, name, phase, reason, extra))
         self._news.set()
 
     async def run(self) -> None:
@@ -60,6 +63,7 @@ class Chronicle:
         try:
             while True:
                 await self._news.wait()
+                await anyio.sleep(_LATER)
                 self._news = anyio.Event()
                 began = time.monotonic()
                 while self._lines:
@@ -72,4 +76,10 @@ class Chronicle:
                 self._write(self._lines.popleft())
 
     def _write(self, line: _Line) -> None:
-        logger.log(line.level, "%s: %s: %s", line.server, line.phase, line.reason, extra=line.extra)
+        if logger.isEnabledFor(line.level):
+            words = (line.server, line.phase, line.reason)
+            record = logger.makeRecord(
+                logger.name, line.level, __file__, 0, "%s: %s: %s", words, None, "tell", line.extra
+            )
+            record.created = line.at
+            logger.handle(record)

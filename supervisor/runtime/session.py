@@ -263,7 +263,8 @@ class Session:
     async def _first(self, *asks: _Ask) -> None:
         """Wait for the first of the answers, or for proof that nothing will come of it."""
         while not (self._echo or any(ask.done.is_set() for ask in asks)):
-            self._news = anyio.Event()
+            if self._news.is_set():
+                self._news = anyio.Event()
             await self._news.wait()
         if self._echo:
             raise SessionFailed("it sends back what it is sent, so it is not an MCP server")

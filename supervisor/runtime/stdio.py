@@ -133,7 +133,7 @@ class StdioRun:
             return self._host.starts.turn_at_once()
         with anyio.CancelScope() as self._line:
             with self._doubt:
-                if self._doubtful:
+                if self._doubtful and not self._wish:
                     await self._host.starts.doubt()
             turn = None if self._wish else await self._host.starts.turn()
             if turn is not None and self._wish:  # both at once
@@ -283,6 +283,7 @@ class StdioRun:
             self._host.memory.forget_no_probe(self._program.fingerprint)
         elif self.talk.session.probe_ignored or not probe:
             self._host.memory.remember_no_probe(self._program.fingerprint)
+        await anyio.lowlevel.checkpoint()  # whoever calls now comes between the tools and the rest
         report(Opened(self._number))
         self._leave_the_doorstep()
         turn.release()

@@ -109,6 +109,7 @@ def test_calls_sent_into_the_moment_of_its_death_each_end_once(either_loop: Laun
 
     assert sorted(answer["id"] for answer in answers) == asked
     assert {answer["error"]["code"] for answer in answers} <= {-32003, -32004}
+    daemon.end()
     assert len(daemon.logged("error")) == 1
 
 

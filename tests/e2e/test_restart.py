@@ -57,6 +57,7 @@ def test_a_server_that_fails_again_and_again_is_given_up_as_a_crash_loop(launche
 
     assert loop["reason"].startswith("exited with code 4; crash loop")
     assert len(loop["ends"]) == 3
+    daemon.end()
     assert len(daemon.logged("error")) == 1
 
 
@@ -96,6 +97,7 @@ def test_when_it_is_tried_again_is_told_once_and_kept_as_a_moment(launcher: Laun
 
     reason = "exited with code 1; to be tried again, failure 1 of at most 3"
     assert found["reason"] == reason
+    daemon.end()
     assert any(f"one: backoff: {reason}; next try in 1" in said for said in daemon.said("warning"))
 
 

@@ -4,15 +4,26 @@ from pathlib import Path
 
 import anyio
 import pytest
+from msgspec import Raw
 from msgspec.structs import replace
 
+from supervisor.core.ringlog import RingLog
+from supervisor.runtime.conversation import Dialect, Listener
+from supervisor.runtime.process import Command
 from supervisor.runtime.starts import Starts
-from supervisor.runtime.stdio import Host
-from tests.runtime.support import LOOPS, PATIENCE, fake, staged, starts, until
+from supervisor.runtime.stdio import Host, Program, StdioRun
+from tests.runtime.support import ENVIRON, LOOPS, PATIENCE, fake, staged, starts, until
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), LOOPS]
 
 NEVER = 3600.0
+
+
+async def _no_tools(_definitions: list[Raw]) -> None:
+    """What nobody lists."""
+
+
+NOBODY = Listener(_no_tools, lambda _params: None)
 
 
 async def test_only_so_many_start_at_once(host: Host, tmp_path: Path) -> None:
@@ -63,3 +74,20 @@ async def test_one_that_waits_for_its_turn_can_be_stopped(host: Host, tmp_path: 
 
         assert end.detail == "stopped before it was started"
         assert starts(log) == 1
+
+
+@pytest.mark.parametrize("way", ["close", "abort"])
+async def test_one_that_is_stopped_before_it_begins_does_not_stand_among_the_doubtful(
+    host: Host, way: str
+) -> None:
+    paced = replace(host, starts=Starts(pace=NEVER))
+    await paced.starts.doubt()  # whoever comes next waits for an hour
+    run = StdioRun(
+        1, Program("server", Command(fake(), ENVIRON), Dialect()), paced, RingLog(), NOBODY, doubtful=True
+    )
+    getattr(run, way)()
+
+    with anyio.fail_after(PATIENCE):
+        end = await run.live(lambda _: None)
+
+    assert end.detail == "stopped before it was started"
