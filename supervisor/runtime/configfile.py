@@ -9,6 +9,7 @@ eyes.
 import hashlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -195,7 +196,7 @@ class _Reading:
         """The content of the file; raises as `read_trusted` does."""
         look = self.look(path)
         if look.failure is not None:
-            raise look.failure
+            raise copy(look.failure)
         assert look.content is not None
         return look.content
 
@@ -212,9 +213,9 @@ def _look(path: Path) -> _Look:
     try:
         content = read_trusted(path)
     except FileNotFoundError as error:
-        return _Look("not there", failure=error)
+        return _Look("not there", failure=error.with_traceback(None))
     except (Untrusted, Unreadable) as error:
-        return _Look(str(error), failure=error)
+        return _Look(str(error), failure=error.with_traceback(None))
     return _Look(hashlib.sha256(content).hexdigest(), content)
 
 

@@ -86,13 +86,16 @@ class HttpWire:
     @contextlib.asynccontextmanager
     async def through(self, door: Door) -> AsyncGenerator[None]:
         """Carry requests through this door; whoever still waits on the way out is told."""
-        async with anyio.create_task_group() as self._tasks:
-            self._mail = Mail(door, self.head, self._limit)
-            try:
-                yield
-            finally:
-                self.lose(End("was closed"))
-                self._tasks.cancel_scope.cancel()
+        try:
+            async with anyio.create_task_group() as self._tasks:
+                self._mail = Mail(door, self.head, self._limit)
+                try:
+                    yield
+                finally:
+                    self.lose(End("was closed"))
+                    self._tasks.cancel_scope.cancel()
+        finally:
+            self._mail = self._tasks = None  # what they hold goes now, not when the collector comes
 
     @property
     def alive(self) -> bool:
