@@ -21,9 +21,6 @@ ROUNDS = 12
 """Rests in a work that is counted and not timed; fewer when what is counted comes in bursts."""
 WARM_UP = 2
 """Rests at the beginning by which growth is not judged."""
-LONG, LONG_WARM_UP = 600.0, 10
-"""Seconds from which random trouble is long, and its warm-up then. The daemon keeps 512 durations, 10 ends
-and 256 KiB of stderr of each server, which fill for minutes: it was seen to grow for four, then to rest."""
 MOST_MEMORY = 5e6
 """Bytes by which the daemon may grow over a whole work."""
 FLAT = 2e6
@@ -83,11 +80,11 @@ class RandomTrouble:
     """Everything at once, for so many seconds with all rests, and for as many rounds as a verdict takes."""
 
     most_memory = MOST_MEMORY
+    warm_up = WARM_UP
     yardstick = ("minute of trouble", 60.0)
 
     def __init__(self, world: World, *, seconds: float, seed: int) -> None:
         self._end = time.monotonic() + seconds
-        self.warm_up = WARM_UP if seconds < LONG else LONG_WARM_UP
         self._least = self.warm_up + FEWEST
         self._round, self._rounds = min(ROUND, seconds / self._least), 0
         self._chaos = Chaos(world, seed)

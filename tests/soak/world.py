@@ -78,6 +78,11 @@ class World:
         return [name for name in self.entries if name != CRASHING and "command" in self.entries[name]]
 
     @property
+    def noisy_names(self) -> list[str]:
+        """Those of them that write much to standard error."""
+        return [name for name in self.names if "--stderr-flood" in self.entries[name]["args"]]
+
+    @property
     def remote_names(self) -> list[str]:
         return [remote.name for remote in self.remotes]
 
