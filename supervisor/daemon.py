@@ -36,6 +36,10 @@ from supervisor.surfaces.endpoint import Place, listening
 
 logger = logging.getLogger(__name__)
 
+_TURN = 0.0005
+"""Seconds after which a thread that reads files or starts a server lets the loop work; Python's own ten times
+as long is what a call waits, and less would cut the loop's own work in pieces."""
+
 
 class Options(Struct, frozen=True):
     config: Sequence[str] = ()
@@ -57,6 +61,7 @@ def serve(options: Options) -> int:
         return FAILED
     raise_open_files()
     heap.steady()
+    sys.setswitchinterval(_TURN)
     home = _Home(options, take(os.environ, pid=os.getpid()))
 
     def find() -> tuple[Path, ...]:
