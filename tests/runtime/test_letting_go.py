@@ -10,8 +10,6 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-import anyio
-import anyio.lowlevel
 import pytest
 
 from supervisor.core.phases import Backoff, Ready
@@ -27,7 +25,7 @@ from supervisor.surfaces.connection import Client
 from supervisor.surfaces.control import Control
 from supervisor.surfaces.service import Service
 from tests.runtime.fleet_support import Build, entry, only_child, reach
-from tests.runtime.support import LOOPS, PATIENCE
+from tests.runtime.support import LOOPS, until
 
 pytestmark = [pytest.mark.usefixtures("nothing_left", "uncollected"), LOOPS]
 
@@ -89,9 +87,6 @@ async def test_a_client_that_has_left_leaves_nothing_of_its_connection(build: Bu
             assert b'"id":2' in await reader.readuntil(b'"id":2')
             writer.close()
             await writer.wait_closed()
-        with anyio.fail_after(PATIENCE):
-            while control.clients:  # noqa: ASYNC110 - the end of a connection is no event of ours
-                await anyio.sleep(0.001)
 
-        await anyio.lowlevel.checkpoint()
-        assert not living(Client)
+        await until(lambda: not control.clients)
+        await until(lambda: not living(Client))
