@@ -70,5 +70,5 @@ def test_a_stream_that_is_not_the_journals_keeps_the_journal_silent(service: Ser
 
     service.start(good=fake(critical=True))
 
-    assert "good: ready" in (journald.share / "daemon.log").read_text()
+    until(lambda: "good: ready" in (journald.share / "daemon.log").read_text())
     assert len(entries(journald, "SYSLOG_IDENTIFIER=mcp-supervisor")) == before
