@@ -309,9 +309,11 @@ class Member:
         }
 
     def _retry_after(self) -> float | None:
-        """Seconds until the next try, while one is due."""
+        """Seconds until the next try, while one is due; in milliseconds, as sums of moments are not exact."""
         phase = self.actor.state.phase
-        return max(phase.deadline - anyio.current_time(), 0.0) if isinstance(phase, Backoff) else None
+        if not isinstance(phase, Backoff):
+            return None
+        return max(round(phase.deadline - anyio.current_time(), 3), 0.0)
 
     def view(self, **standing: Any) -> ServerView:
         """One line of it; `standing` is what only the fleet knows."""
