@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.core.phases import Backoff, Ready
+from supervisor.errors import ServerUnavailable
 from supervisor.runtime.bus import Bus
 from supervisor.runtime.conversation import Conversation
 from supervisor.runtime.memory import Memory
@@ -64,9 +65,11 @@ async def controlled(build: Build, path: Path) -> AsyncGenerator[Control]:
                 yield control
 
 
-async def test_a_run_that_is_over_leaves_nothing_of_it(build: Build) -> None:
+@pytest.mark.parametrize("era", ["both", "legacy", "rmcp"])
+async def test_a_run_that_is_over_leaves_nothing_of_it(build: Build, era: str) -> None:
     kinds = (StdioRun, Child, Conversation, Session, PipeWire)
-    async with build.up({"fake": entry(restart={"policy": "always", "delay": 0.05})}) as fleet:
+    server = entry("--era", era, restart={"policy": "always", "delay": 0.05})
+    async with build.up({"fake": server}) as fleet:
         for _ in range(3):
             await fleet.restart_server("fake")
         for _ in range(3):
@@ -74,6 +77,30 @@ async def test_a_run_that_is_over_leaves_nothing_of_it(build: Build) -> None:
             await reach(fleet, "fake", Backoff)
             await reach(fleet, "fake", Ready)
 
+        assert living(*kinds) == dict.fromkeys(kinds, 1)
+
+
+@pytest.mark.parametrize(
+    ("era", "stage"),
+    [
+        ("both", "spawn"),
+        ("both", "list"),
+        ("legacy", "initialize"),
+        ("legacy", "list"),
+        ("rmcp", "initialize"),
+    ],
+)
+async def test_a_run_that_dies_before_it_is_ready_leaves_nothing_of_it(
+    build: Build, era: str, stage: str
+) -> None:
+    async with build.up({"fake": entry("--era", era, "--exit-at", stage)}) as fleet:
+        for _ in range(3):
+            with pytest.raises(ServerUnavailable):
+                await fleet.restart_server("fake")
+
+        assert living(Child) == {}
+        # The last run is kept for whoever asks how it went.
+        kinds = (StdioRun, Conversation, Session, PipeWire)
         assert living(*kinds) == dict.fromkeys(kinds, 1)
 
 
