@@ -72,6 +72,15 @@ class _StreamHandler(logging.StreamHandler[TextIO]):
 
     lost = 0
 
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(record)
+        except Exception:  # noqa: BLE001 - the library lets some pass, and whoever logs must not fail
+            self.handleError(record)
+
+    def _write(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
         self.lost += 1
         super().handleError(record)
@@ -84,9 +93,9 @@ class _JournalHandler(_StreamHandler):
         super().__init__(stream)
         self._journal = journal
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def _write(self, record: logging.LogRecord) -> None:
         if not self._journal.takes(self._entry(record)):
-            super().emit(record)
+            super()._write(record)
 
     def format(self, record: logging.LogRecord) -> str:
         return f"<{_priority(record.levelno)}>{super().format(record)}"

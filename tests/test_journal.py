@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.journal import Journal, encode, field_name
-from supervisor.logs import about, configure
+from supervisor.logs import about, configure, lost_lines
 
 
 class Journald:
@@ -114,6 +114,18 @@ def test_a_journal_that_is_behind_costs_no_line(journald: Journald) -> None:
 
     assert taken[0]
     assert not taken[-1]
+
+
+class Unsayable:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_entry_that_cannot_be_made_is_a_lost_line(stream: io.StringIO) -> None:
+    logging.getLogger("supervisor").info("files: ready", extra=about("files", reason=Unsayable()))
+
+    assert lost_lines() == 1
+    assert stream.getvalue() == ""
 
 
 @pytest.mark.parametrize("value", ["plain", "a=b", "", "two\nlines", "\n", "ünïcode\n✓"])

@@ -142,6 +142,17 @@ def test_lines_that_are_written_are_not_lost() -> None:
     assert lost_lines() == 0
 
 
+class Endless:
+    def __str__(self) -> str:
+        return str(self)
+
+
+@pytest.mark.parametrize("journal", [None, NOBODY])
+def test_a_line_that_has_no_end_is_lost_and_fails_nobody(journal: str | None) -> None:
+    assert written("text", record("files: said %s", Endless()), journal=journal) == ""
+    assert lost_lines() == 1
+
+
 def test_a_line_that_neither_journal_nor_stream_takes_is_lost() -> None:
     stream = io.StringIO()
     stream.close()

@@ -4,6 +4,7 @@ Decides what a line says at the moment of the change, which is also its time, an
 writing one takes as long as the change itself, and what the change leads to comes first, as do calls.
 """
 
+import contextlib
 import logging
 import time
 from collections import deque
@@ -76,6 +77,11 @@ class Chronicle:
                 self._write(self._lines.popleft())
 
     def _write(self, line: _Line) -> None:
+        # Whatever a log cannot do, it costs this line: neither those behind it nor the fleet.
+        with contextlib.suppress(Exception):
+            self._hand_over(line)
+
+    def _hand_over(self, line: _Line) -> None:
         if logger.isEnabledFor(line.level):
             words = (line.server, line.phase, line.reason)
             record = logger.makeRecord(
