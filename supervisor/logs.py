@@ -1,13 +1,18 @@
 """One event per line on stderr, for people and for programs, or one entry with fields in the journal.
 
 Owns the form of a line and the one handler. Decides nothing about what is logged. A line that cannot be
-written is lost; the daemon is not.
+written is lost; the daemon is not. What waits to be written comes before every line that does not.
 """
 
+import contextlib
 import json
 import logging
+import math
 import os
-from collections.abc import Mapping
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, assert_never, cast
 
@@ -42,6 +47,47 @@ def configure(log_format: LogFormat, level: str | int, *, journal: str | None, s
     logging.raiseExceptions = False  # a full or broken stream costs the line that it refuses
 
 
+class _Queue:
+    """Lines that are put into words and written a little later, in order and before all others."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._turn = threading.RLock()
+        """Taken before the handler's own lock, never after it."""
+        self._busy = False
+
+    def add(self, write: Callable[[], None]) -> None:
+        self._waiting.append(write)
+
+    def write(self, until: float) -> bool:
+        with self._turn:
+            if self._busy:  # a line of ours, which is written just now
+                return False
+            self._busy = True
+            try:
+                while self._waiting:
+                    with contextlib.suppress(Exception):  # it costs this line, and none behind it
+                        self._waiting.popleft()()
+                    if time.monotonic() >= until:
+                        break
+            finally:
+                self._busy = False
+            return bool(self._waiting)
+
+
+_queue = _Queue()
+
+
+def write_later(write: Callable[[], None]) -> None:
+    """Have a line written by `write_waiting`, or when something else is logged, from whatever thread."""
+    _queue.add(write)
+
+
+def write_waiting(*, seconds: float = math.inf) -> bool:
+    """Write what waits, for about so long and one line at least; tells whether there is more."""
+    return _queue.write(time.monotonic() + seconds)
+
+
 def lost_lines() -> int:
     """How many lines could not be written since logging was configured."""
     return sum(
@@ -72,6 +118,19 @@ class _StreamHandler(logging.StreamHandler[TextIO]):
 
     lost = 0
 
+    def handle(self, record: logging.LogRecord) -> bool:
+        write_waiting()
+        return super().handle(record)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(record)
+        except Exception:  # noqa: BLE001 - the library lets some pass, and whoever logs must not fail
+            self.handleError(record)
+
+    def _write(self, record: logging.LogRecord) -> None:
+        super().emit(record)
+
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the library's name
         self.lost += 1
         super().handleError(record)
@@ -84,9 +143,9 @@ class _JournalHandler(_StreamHandler):
         super().__init__(stream)
         self._journal = journal
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def _write(self, record: logging.LogRecord) -> None:
         if not self._journal.takes(self._entry(record)):
-            super().emit(record)
+            super()._write(record)
 
     def format(self, record: logging.LogRecord) -> str:
         return f"<{_priority(record.levelno)}>{super().format(record)}"

@@ -1,5 +1,6 @@
 """What the journal gets: entries with fields at its socket, and plain lines when it does not take them."""
 
+import functools
 import io
 import logging
 import socket
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from supervisor.journal import Journal, encode, field_name
-from supervisor.logs import about, configure
+from supervisor.logs import about, configure, lost_lines, write_later
 
 
 class Journald:
@@ -114,6 +115,27 @@ def test_a_journal_that_is_behind_costs_no_line(journald: Journald) -> None:
 
     assert taken[0]
     assert not taken[-1]
+
+
+def test_entries_that_wait_come_before_the_next_one(journald: Journald, stream: io.StringIO) -> None:
+    logger = logging.getLogger("supervisor")
+    write_later(functools.partial(logger.info, "first"))
+    logger.info("second")
+
+    assert [journald.entry()["MESSAGE"] for _ in range(2)] == ["supervisor: first", "supervisor: second"]
+    assert stream.getvalue() == ""
+
+
+class Unsayable:
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+def test_an_entry_that_cannot_be_made_is_a_lost_line(stream: io.StringIO) -> None:
+    logging.getLogger("supervisor").info("files: ready", extra=about("files", reason=Unsayable()))
+
+    assert lost_lines() == 1
+    assert stream.getvalue() == ""
 
 
 @pytest.mark.parametrize("value", ["plain", "a=b", "", "two\nlines", "\n", "ünïcode\n✓"])

@@ -1,17 +1,19 @@
 """Every event is one line, and a stream that fails costs lines, not the daemon."""
 
+import functools
 import io
 import json
 import logging
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from supervisor.logs import LogFormat, configure, lost_lines, reaches_journal
+from supervisor.logs import LogFormat, configure, lost_lines, reaches_journal, write_later, write_waiting
 
 MOMENT = 1794942000.1234
 NOBODY = "/does/not/exist"
@@ -121,6 +123,53 @@ def test_lines_below_the_level_are_not_written() -> None:
     assert stream.getvalue() == ""
 
 
+def later(message: str) -> None:
+    write_later(functools.partial(logging.getLogger("supervisor").info, message))
+
+
+def messages(stream: io.StringIO) -> list[str]:
+    return [line.rpartition(" ")[2] for line in stream.getvalue().splitlines()]
+
+
+def test_lines_that_wait_are_written_in_order_for_as_long_as_there_is_time() -> None:
+    stream = io.StringIO()
+    configure("text", "info", journal=None, stream=stream)
+
+    for message in ("first", "second", "third"):
+        later(message)
+
+    assert messages(stream) == []
+    assert write_waiting(seconds=0)
+    assert messages(stream) == ["first"]
+    assert not write_waiting()
+    assert messages(stream) == ["first", "second", "third"]
+
+
+def test_a_line_that_does_not_wait_comes_after_those_that_do_in_any_thread() -> None:
+    stream = io.StringIO()
+    configure("text", "info", journal=None, stream=stream)
+
+    later("first")
+    thread = threading.Thread(target=logging.getLogger("supervisor").info, args=["second"])
+    thread.start()
+    thread.join()
+    later("third")
+    logging.getLogger("supervisor").info("fourth")
+
+    assert messages(stream) == ["first", "second", "third", "fourth"]
+
+
+def test_a_line_that_fails_when_it_is_its_turn_costs_no_other() -> None:
+    stream = io.StringIO()
+    configure("text", "info", journal=None, stream=stream)
+
+    write_later(functools.partial(logging.getLogger("supervisor").info, "first", extra={"message": "taken"}))
+    later("second")
+
+    assert not write_waiting()
+    assert messages(stream) == ["second"]
+
+
 def test_to_configure_again_replaces_the_stream() -> None:
     assert written("text", record("first")).count("first") == 1
     assert "first" not in written("text", record("second"))
@@ -140,6 +189,17 @@ def test_lines_that_are_written_are_not_lost() -> None:
     written("text", record("first"))
 
     assert lost_lines() == 0
+
+
+class Endless:
+    def __str__(self) -> str:
+        return str(self)
+
+
+@pytest.mark.parametrize("journal", [None, NOBODY])
+def test_a_line_that_has_no_end_is_lost_and_fails_nobody(journal: str | None) -> None:
+    assert written("text", record("files: said %s", Endless()), journal=journal) == ""
+    assert lost_lines() == 1
 
 
 def test_a_line_that_neither_journal_nor_stream_takes_is_lost() -> None:

@@ -39,6 +39,11 @@ class Letterhead:
     def is_modern(self) -> bool:
         return self._version() == eras.MODERN
 
+    def keep_version(self) -> None:
+        """Nothing more will be agreed on: ask nobody any more."""
+        version = self._version()
+        self._version = lambda: version
+
     def plain(self) -> dict[str, str]:
         """For what is no request."""
         return self._written(self._version())

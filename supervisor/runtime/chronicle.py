@@ -4,9 +4,9 @@ Decides what a line says at the moment of the change, which is also its time, an
 writing one takes as long as the change itself, and what the change leads to comes first, as do calls.
 """
 
+import functools
 import logging
 import time
-from collections import deque
 
 import anyio
 import anyio.lowlevel
@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from supervisor.core.phases import Backoff, Unavailable
 from supervisor.core.view import phase_word
-from supervisor.logs import about
+from supervisor.logs import about, write_later, write_waiting
 from supervisor.runtime.actor import Transition
 from supervisor.runtime.member import Member
 
@@ -22,7 +22,7 @@ logger = logging.getLogger("supervisor.runtime.fleet")
 """The story is the fleet's, and is known by that name in journals."""
 
 _LATER = 0.005
-"""Seconds for which a line waits."""
+"""Seconds for which a line waits, unless something else is logged meanwhile."""
 _SLICE = 0.001
 """Seconds of writing after which others come first, where many servers change at once."""
 
@@ -38,10 +38,9 @@ class _Line(Struct, frozen=True):
 
 
 class Chronicle:
-    """The lines that are to be written, in order."""
+    """Tells what happens, and sees to it that it is written."""
 
     def __init__(self) -> None:
-        self._lines: deque[_Line] = deque()
         self._news = anyio.Event()
 
     def tell(self, member: Member, transition: Transition, *, current: bool) -> None:
@@ -55,7 +54,7 @@ class Chronicle:
         elif isinstance(transition.after.phase, Backoff):
             level = logging.WARNING
         extra = about(member.name, phase=phase, run=transition.after.run)
-        self._lines.append(_Line(time.time(), level, name, phase, reason, extra))
+        write_later(functools.partial(_write, _Line(time.time(), level, name, phase, reason, extra)))
         self._news.set()
 
     async def run(self) -> None:
@@ -65,21 +64,17 @@ class Chronicle:
                 await self._news.wait()
                 await anyio.sleep(_LATER)
                 self._news = anyio.Event()
-                began = time.monotonic()
-                while self._lines:
-                    self._write(self._lines.popleft())
-                    if time.monotonic() - began > _SLICE:
-                        await anyio.lowlevel.checkpoint()
-                        began = time.monotonic()
+                while write_waiting(seconds=_SLICE):
+                    await anyio.lowlevel.checkpoint()
         finally:
-            while self._lines:
-                self._write(self._lines.popleft())
+            write_waiting()
 
-    def _write(self, line: _Line) -> None:
-        if logger.isEnabledFor(line.level):
-            words = (line.server, line.phase, line.reason)
-            record = logger.makeRecord(
-                logger.name, line.level, __file__, 0, "%s: %s: %s", words, None, "tell", line.extra
-            )
-            record.created = line.at
-            logger.handle(record)
+
+def _write(line: _Line) -> None:
+    if logger.isEnabledFor(line.level):
+        words = (line.server, line.phase, line.reason)
+        record = logger.makeRecord(
+            logger.name, line.level, __file__, 0, "%s: %s: %s", words, None, "tell", line.extra
+        )
+        record.created = line.at
+        logger.handle(record)

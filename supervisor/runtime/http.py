@@ -6,14 +6,15 @@ linger until each has ended by itself: one that failed says nothing about the ot
 another run beside them, or call `abort`.
 """
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import anyio
-from anyio.abc import TaskGroup
 
 from supervisor.core.phases import End, Event, Launched, Opened, Parted, Unhealthy
 from supervisor.core.ringlog import RingLog
+from supervisor.runtime.beside import beside
 from supervisor.runtime.certificates import CannotTrust
 from supervisor.runtime.conversation import Dialect, Listener
 from supervisor.runtime.httpdoor import Patience, Site, open_door
@@ -46,7 +47,7 @@ class HttpRun:
     def __init__(self, number: int, remote: Remote, memory: Memory, log: RingLog, listener: Listener) -> None:
         self._number, self._remote, self._memory = number, remote, memory
         self._scope = anyio.CancelScope()
-        self._opened = False
+        self._opened = anyio.Event()
         self._vigil = listener.vigil
         self.talk = HttpTalk(remote.site.server, remote.dialect, listener, log, remote.sessions)
 
@@ -73,13 +74,10 @@ class HttpRun:
         self._scope.cancel()
 
     async def _serve(self, report: Callable[[Event], None]) -> End:
-        async with anyio.create_task_group() as ears:
-            async with anyio.create_task_group() as tg:
-                tg.start_soon(self._converse, report, ears)
+        async with beside(self._hear):
+            async with beside(functools.partial(self._converse, report)):
                 await self.talk.over()
-                tg.cancel_scope.cancel()
             await self._part(report)
-            ears.cancel_scope.cancel()
         end = await self.talk.over()
         self.talk.wire.lose(end)
         await self.talk.wire.farewell()
@@ -88,11 +86,16 @@ class HttpRun:
     async def _part(self, report: Callable[[Event], None]) -> None:
         """When the server is lost, be over, but for the calls that are under way."""
         end = await self.talk.over()
-        if self._opened and end is not _CLOSED:
+        if self._opened.is_set() and end is not _CLOSED:
             report(Parted(self._number, end))
             await self.talk.wire.drained(end)
 
-    async def _converse(self, report: Callable[[Event], None], ears: TaskGroup) -> None:
+    async def _hear(self) -> None:
+        """Listen to the end: what a call says of its progress may come on the server's own stream."""
+        await self._opened.wait()
+        await self.talk.listen()
+
+    async def _converse(self, report: Callable[[Event], None]) -> None:
         fingerprint = self._remote.site.fingerprint
         probe = not self._memory.cannot_take_a_probe(fingerprint)
         try:
@@ -104,14 +107,10 @@ class HttpRun:
             self._memory.forget_no_probe(fingerprint)
         elif self.talk.session.probe_ignored:
             self._memory.remember_no_probe(fingerprint)
-        self._opened = True
+        self._opened.set()
         report(Opened(self._number))
-        # What a call says of its progress may come on the server's own stream, so that is heard to the end.
-        ears.start_soon(self.talk.listen)
-        async with anyio.create_task_group() as tg:
-            tg.start_soon(self.talk.stay)
-            if not probe and not self.talk.session.modern and self._remote.dialect.protocol == "auto":
-                tg.start_soon(self._ask_again)
+        doubtful = not probe and not self.talk.session.modern and self._remote.dialect.protocol == "auto"
+        async with beside(self.talk.stay, *([self._ask_again] if doubtful else [])):
             await self._watch(report)
 
     async def _ask_again(self) -> None:

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from anyio.abc import TaskGroup
+from supervisor.runtime.beside import Company
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ class Answers:
         self._bytes = 0
         self._under_way = 0
 
-    def add(self, line: bytes, tasks: TaskGroup) -> None:
+    def add(self, line: bytes, tasks: Company) -> None:
         """Send an answer when its turn comes, unless too many wait already; `post` must not raise."""
         if self._under_way < AT_ONCE:
             self._under_way += 1

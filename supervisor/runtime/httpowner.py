@@ -38,3 +38,22 @@ class Owner(Protocol):
             NotSent: that cannot be.
         """
         ...
+
+
+class _Nobody:
+    """The owner of a wire that is over."""
+
+    version = ""
+
+    def receive(self, message: Message) -> None: ...
+
+    def on_noise(self, line: bytes) -> None: ...
+
+    def fail(self, end: End) -> None: ...
+
+    def doubt(self) -> None: ...
+
+    async def renew(self) -> None: ...
+
+
+NOBODY: Owner = _Nobody()

@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import anyio
-from anyio.abc import TaskGroup
 
 from supervisor.core.letterhead import Letterhead
+from supervisor.runtime.beside import Company
 from supervisor.runtime.wire import NotSent
 
 
@@ -37,7 +37,7 @@ class Renewal:
         while self._try is not None:
             await self._try.over.wait()
 
-    async def instead_of(self, lost: str, tasks: TaskGroup) -> None:
+    async def instead_of(self, lost: str, tasks: Company) -> None:
         """Have another session than this one, which the server forgot.
 
         Raises:

@@ -17,6 +17,7 @@ from supervisor.core.phases import End
 from supervisor.core.ringlog import RingLog
 from supervisor.errors import METHOD_NOT_FOUND, SupervisorError
 from supervisor.logs import about
+from supervisor.runtime.beside import beside
 from supervisor.runtime.conversation import Dialect, Listener, follow_changes
 from supervisor.runtime.httpdoor import CutOff
 from supervisor.runtime.httpsessions import Sessions
@@ -111,9 +112,8 @@ class HttpTalk:
 
     async def stay(self) -> None:
         """Follow what the server tells and look after it, until cancelled."""
-        async with anyio.create_task_group() as tg:
-            tg.start_soon(follow_changes, self._server, self.session, self._on_tools, self._listener.redact)
-            tg.start_soon(self._look_after_it)
+        async with beside(self._look_after_it):
+            await follow_changes(self._server, self.session, self._on_tools, self._listener.redact)
 
     async def over(self) -> End:
         """Wait until the talk is over, and say why."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 
 import anyio
 import msgspec
-from anyio.abc import TaskGroup
 
 from supervisor.core import eras
 from supervisor.core.framing import TooLong
@@ -24,10 +23,11 @@ from supervisor.core.labour import PATIENCE_WITH_SERVERS, weighed
 from supervisor.core.letterhead import Letterhead
 from supervisor.core.phases import End
 from supervisor.errors import InvalidParams, SupervisorError, TooLarge
+from supervisor.runtime.beside import Company, company
 from supervisor.runtime.httpanswers import Answers
 from supervisor.runtime.httpdoor import CutOff, Door, Unreachable
 from supervisor.runtime.httpmail import Letter, Mail, NotResumed
-from supervisor.runtime.httpowner import Owner
+from supervisor.runtime.httpowner import NOBODY, Owner
 from supervisor.runtime.httprenewal import Renewal
 from supervisor.runtime.httpsessions import Sessions
 from supervisor.runtime.httpstatus import BareRefusal, Denied, Paused, Refusal, SessionGone
@@ -59,17 +59,25 @@ class _Asked:
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Traffic:
+    """What goes through the door, while it is open."""
+
+    mail: Mail
+    tasks: Company
+    answers: Answers
+    renewal: Renewal
+
+
 class HttpWire:
     """The requests under way with one HTTP server."""
 
     def __init__(self, owner: Owner, sessions: Sessions, *, limit: int) -> None:
         self._owner, self._sessions, self._limit = owner, sessions, limit
         self.head = Letterhead(lambda: owner.version)
-        self._mail: Mail | None = None
-        self._tasks: TaskGroup | None = None
+        self._traffic: _Traffic | None = None
         self._under_way: dict[int, _Asked] = {}
         self._number = 0
-        self._answers = Answers(self._deliver)
         self._end: End | None = None
         self._carries = True
         """Whether what goes beside requests is sent: as long as one may be under way."""
@@ -78,7 +86,6 @@ class HttpWire:
         self._taken = anyio.Event()
         self._greeted = anyio.Event()
         self._greeted.set()
-        self._renewal = Renewal(self.head, owner.renew, self._end_session)
         self._paused_until = self._asked_until = 0.0
         self.heard_at = 0.0
         """When the server last said anything, by the loop's clock."""
@@ -87,15 +94,21 @@ class HttpWire:
     async def through(self, door: Door) -> AsyncGenerator[None]:
         """Carry requests through this door; whoever still waits on the way out is told."""
         try:
-            async with anyio.create_task_group() as self._tasks:
-                self._mail = Mail(door, self.head, self._limit)
+            async with company() as tasks:
+                renewal = Renewal(self.head, self._owner.renew, self._end_session)
+                mail = Mail(door, self.head, self._limit)
+                self._traffic = _Traffic(mail, tasks, Answers(self._deliver), renewal)
                 try:
                     yield
                 finally:
                     self.lose(End("was closed"))
-                    self._tasks.cancel_scope.cancel()
         finally:
-            self._mail = self._tasks = None  # what they hold goes now, not when the collector comes
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """Nothing more will come: forget who is to be told and what works for us, as they hold us."""
+        self.head.keep_version()
+        self._traffic, self._owner = None, NOBODY
 
     @property
     def alive(self) -> bool:
@@ -115,16 +128,16 @@ class HttpWire:
     @property
     def retry(self) -> float | None:
         """Seconds that the server asks to wait before its own stream is opened again."""
-        return None if self._mail is None else self._mail.heard.retry
+        return None if self._traffic is None else self._traffic.mail.heard.retry
 
     # What a session does with it.
 
     def request(self, method: str, params: bytes, waiting: Waiting) -> int:
-        mail, tasks = self._open()
+        traffic = self._open()
         self._number = number = self._number + 1
         letter = Letter(number, method, params, functools.partial(self._receive, number))
         self._under_way[number] = asked = _Asked(letter, waiting)
-        tasks.start_soon(self._carry, mail, tasks, asked)
+        traffic.tasks.start_soon(self._carry, traffic, asked)
         return number
 
     def call(self, tool_json: bytes, arguments: msgspec.Raw, extra: bytes, waiting: Waiting) -> int:
@@ -137,13 +150,13 @@ class HttpWire:
             greeted = anyio.Event()
             if method == "notifications/initialized":
                 self._greeted = greeted
-            if self._carries and self._tasks is not None:
+            if self._carries and self._traffic is not None:
                 self._beside += 1
-                self._tasks.start_soon(self._notify, notification_line(method, params), greeted)
+                self._traffic.tasks.start_soon(self._notify, notification_line(method, params), greeted)
 
     def answer(self, line: bytes) -> None:
-        if self._carries and self._tasks is not None:
-            self._answers.add(line, self._tasks)
+        if self._carries and self._traffic is not None:
+            self._traffic.answers.add(line, self._traffic.tasks)
 
     def has_left(self, number: int) -> bool:
         asked = self._under_way.get(number)
@@ -181,8 +194,8 @@ class HttpWire:
         self._drop([each for each in self._under_way.values() if each.letter.method != _CALL], end)
         while self._under_way:
             await self._something_ends()
-        assert self._mail is not None
-        with anyio.move_on_after(self._mail.patience.farewell):
+        assert self._traffic is not None
+        with anyio.move_on_after(self._traffic.mail.patience.farewell):
             while self._beside:
                 await self._something_ends()
 
@@ -198,7 +211,7 @@ class HttpWire:
             NotSent, CutOff: the stream could not be opened, or broke off.
             Garbled: it cannot be followed any further.
         """
-        mail, _ = self._open()
+        mail = self._open().mail
         try:
             await mail.hear(functools.partial(self._receive, 0), on_open)
         except Unreachable as exc:
@@ -218,16 +231,16 @@ class HttpWire:
         await self._end_session(self.head.session_id)
 
     async def _end_session(self, session: str) -> None:
-        if self._mail is not None and not self._sessions.needs(session, besides=self.head):
-            await self._mail.farewell(session)
+        if self._traffic is not None and not self._sessions.needs(session, besides=self.head):
+            await self._traffic.mail.farewell(session)
 
     # One request.
 
-    async def _carry(self, mail: Mail, tasks: TaskGroup, asked: _Asked) -> None:
+    async def _carry(self, traffic: _Traffic, asked: _Asked) -> None:
         """See a request through to the one thing that its asker is told."""
         with asked.scope:
             try:
-                await self._see_through(mail, tasks, asked.letter)
+                await self._see_through(traffic, asked.letter)
             except BareRefusal as exc:
                 self._cannot_use(asked, exc.problem)
             except Refusal as exc:
@@ -250,32 +263,32 @@ class HttpWire:
                 logger.exception("a request failed in a way nobody thought of")
                 self._break_off(asked, End(f"sent what cannot be understood ({type(exc).__name__})"))
 
-    async def _see_through(self, mail: Mail, tasks: TaskGroup, letter: Letter) -> None:
+    async def _see_through(self, traffic: _Traffic, letter: Letter) -> None:
         if pause := self.pause:
             raise NotSent(f"asks to be let alone for {pause:.0f} s", pause)
-        bound = None if letter.method in _UNBOUNDED else mail.patience.answer
+        bound = None if letter.method in _UNBOUNDED else traffic.mail.patience.answer
         try:
             with anyio.fail_after(bound):
-                await self._post_in_session(mail, tasks, letter)
+                await self._post_in_session(traffic, letter)
         except TimeoutError:
             raise CutOff(f"did not answer {letter.method} within {bound:g} s") from None
         if not letter.answered:
             raise CutOff("ended its answer without an answer in it")
 
-    async def _post_in_session(self, mail: Mail, tasks: TaskGroup, letter: Letter) -> None:
+    async def _post_in_session(self, traffic: _Traffic, letter: Letter) -> None:
         """Post, and once more when the session was gone, for then nobody looked at the request."""
         if letter.method != "initialize":
-            await self._renewal.settled()
+            await traffic.renewal.settled()
             await self._greeted.wait()
         session = self.head.session_id
         try:
-            await mail.post(letter)
+            await traffic.mail.post(letter)
         except SessionGone:
             letter.sending.left = False
-            await self._renewal.instead_of(session, tasks)
+            await traffic.renewal.instead_of(session, traffic.tasks)
             await self._greeted.wait()
             try:
-                await mail.post(letter)
+                await traffic.mail.post(letter)
             except SessionGone as exc:
                 raise NotSent("forgot the session, and the new one too") from exc
 
@@ -308,20 +321,20 @@ class HttpWire:
 
     async def _deliver(self, line: bytes) -> None:
         """Post what has no answer."""
-        assert self._mail is not None
+        assert self._traffic is not None
         try:
-            await self._mail.post_aside(line)
+            await self._traffic.mail.post_aside(line)
         except (NotSent, CutOff, Refusal) as exc:
             self._note(exc)
 
     # What is known, and what follows.
 
-    def _open(self) -> tuple[Mail, TaskGroup]:
+    def _open(self) -> _Traffic:
         if self._end is not None:
             raise NotSent(f"it {self._end.detail}")
-        if self._mail is None or self._tasks is None:
+        if self._traffic is None:
             raise NotSent("it is not connected yet")
-        return self._mail, self._tasks
+        return self._traffic
 
     def _take(self, number: int) -> _Asked | None:
         asked = self._under_way.pop(number, None)

@@ -245,8 +245,9 @@ class Child:
         return End(f"killed by signal {number} ({_signal_name(number)}){meanwhile}", signal=number)
 
     def _memory_ran_out(self) -> bool:
-        """Whether the kernel has killed for want of memory, here or elsewhere, since the child was there."""
-        return proctable.memory_kills() > self._memory_kills
+        """Whether the kernel is known to have killed for want of memory since the child was there."""
+        before, now = self._memory_kills, proctable.memory_kills()
+        return before is not None and now is not None and now > before
 
     def signal(self, number: int) -> None:
         """Send a signal to the whole group."""

@@ -33,14 +33,14 @@ def clock() -> int:
     return time.clock_gettime_ns(time.CLOCK_BOOTTIME) * _TICKS // _NANOSECONDS
 
 
-def memory_kills(counters: str = "/proc/vmstat") -> int:
-    """How many processes the kernel has killed for want of memory since boot; 0 where it does not say."""
+def memory_kills(counters: str = "/proc/vmstat") -> int | None:
+    """How many processes the kernel has killed for want of memory since boot; None where nobody can know."""
     try:
         with open(counters, "rb", buffering=0) as vmstat:  # noqa: PTH123 - as below
             lines = vmstat.read().splitlines()
     except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), 0)
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith(b"oom_kill ")), None)
 
 
 def entry(pid: int) -> Entry | None:

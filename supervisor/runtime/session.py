@@ -5,6 +5,7 @@ with `initialize`, one that stays silent too, on the same wire, and whichever an
 wait in here is bounded by the run's start deadline or by a deadline of its own.
 """
 
+import functools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -58,22 +59,23 @@ class _Ask:
         self.number = 0
         """Under which it was sent."""
         self._result: msgspec.Raw | None = None
-        self._error: Exception | None = None
+        self._problem: Callable[[], Exception] | None = None
+        """Makes what is raised: an exception that was raised and kept holds us by its frames."""
 
     def answered(self, result: msgspec.Raw) -> None:
         self._result = result
         self._end()
 
     def refused(self, error: msgspec.Raw) -> None:
-        self._error = Refused(read_fault(error))
+        self._problem = functools.partial(Refused, read_fault(error))
         self._end()
 
     def unusable(self, problem: SupervisorError) -> None:
-        self._error = Refused(Fault(code=problem.code, message=str(problem)))
+        self._problem = functools.partial(Refused, Fault(code=problem.code, message=str(problem)))
         self._end()
 
     def lost(self, end: End) -> None:
-        self._error = WireLost(end.detail)
+        self._problem = functools.partial(WireLost, end.detail)
         self._end()
 
     def not_sent(self, detail: str, retry_after: float | None = None) -> None:  # noqa: ARG002 - the wire keeps it
@@ -91,8 +93,8 @@ class _Ask:
         Raises:
             Refused, WireLost: there is no answer but this.
         """
-        if self._error is not None:
-            raise self._error
+        if self._problem is not None:
+            raise self._problem()
         assert self._result is not None
         return self._result
 

@@ -146,3 +146,13 @@ def test_an_argument_becomes_a_header_if_it_has_a_plain_value(
     arguments: object, headers: dict[str, str]
 ) -> None:
     assert param_headers({("a", "b"): "h"}, arguments) == headers
+
+
+def test_a_conversation_that_is_over_keeps_its_version_and_asks_nobody() -> None:
+    agreed = ["2026-07-28"]
+    letterhead = Letterhead(agreed.pop)
+
+    letterhead.keep_version()
+
+    assert letterhead.is_modern
+    assert letterhead.is_modern

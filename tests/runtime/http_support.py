@@ -78,6 +78,11 @@ def serving(directory: Path, *options: object) -> Iterator[Served]:
         yield Served(process, log_file, "https" if "--tls" in options else "http")
 
 
+def remote(served: Served, **keys: Any) -> dict[str, Any]:
+    """A config entry that reaches a server."""
+    return {"url": served.url, "restart": {"policy": "on-failure", "delay": 0.1, "maxFailures": 1000}, **keys}
+
+
 @dataclass
 class HttpStage:
     """A run of an HTTP server with everything that it reports."""

@@ -12,7 +12,7 @@ from supervisor.errors import Outcome, ServerUnavailable, SupervisorError
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.tuning import CONNECTED_AFTER
 from tests.runtime.fleet_support import SECRET, Asked, Build, entry, reach
-from tests.runtime.http_support import Served, serving
+from tests.runtime.http_support import remote, serving
 from tests.runtime.support import until
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -24,11 +24,6 @@ SLOWLY = {"policy": "on-failure", "delay": 600, "maxDelay": 600}
 @pytest.fixture
 def anyio_backend() -> tuple[str, dict[str, object]]:
     return "asyncio", {"use_uvloop": True}
-
-
-def remote(served: Served, **keys: Any) -> dict[str, Any]:
-    """A config entry that reaches a server."""
-    return {"url": served.url, "restart": {"policy": "on-failure", "delay": 0.1, "maxFailures": 1000}, **keys}
 
 
 async def test_servers_of_every_kind_and_era_look_alike(build: Build, tmp_path: Path) -> None:

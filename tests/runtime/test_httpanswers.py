@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from supervisor.runtime import httpanswers
+from supervisor.runtime.beside import company
 from supervisor.runtime.httpanswers import AT_ONCE, Answers
 
 pytestmark = pytest.mark.anyio
@@ -29,12 +30,11 @@ async def answering(lines: list[bytes]) -> AsyncGenerator[Post]:
     """Have these answers added."""
     post = Post()
     answers = Answers(post)
-    async with anyio.create_task_group() as tg:
+    async with company() as tasks:
         for line in lines:
-            answers.add(line, tg)
+            answers.add(line, tasks)
         await anyio.wait_all_tasks_blocked()
         yield post
-        tg.cancel_scope.cancel()
 
 
 async def test_no_more_than_a_few_answers_are_under_way_and_the_others_follow_in_order() -> None:

@@ -1,7 +1,10 @@
 """The ends of children and of their groups are seen, and what is left of them is reaped once."""
 
 import os
+import resource
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import anyio
@@ -9,11 +12,35 @@ import pytest
 
 from supervisor.core.phases import End
 from supervisor.runtime import proctable
+from supervisor.runtime.census import Census
 from supervisor.runtime.orphans import Orphans
 from supervisor.runtime.process import Child
-from tests.runtime.support import LOOPS, PATIENCE, alive, children_of_ours, number_in, shell, start, until
+from tests.runtime.support import (
+    LOOPS,
+    PATIENCE,
+    alive,
+    bystander,
+    children_of_ours,
+    number_in,
+    shell,
+    start,
+    until,
+)
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
+
+
+@contextmanager
+def one_descriptor_left() -> Iterator[None]:
+    """We may open one file, and no second one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(lowest := os.dup(0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + 1, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
 
 # How it ends.
 
@@ -37,6 +64,20 @@ async def test_an_exit_is_seen_with_its_code_or_signal(script: str, end: End) ->
 
     assert seen == end
     child.reap()
+
+
+async def test_a_kill_is_not_blamed_on_memory_when_nobody_knows_how_many_there_were_before() -> None:
+    with bystander(["sleep", "60"]) as process:
+        with one_descriptor_left():
+            child = Child(process.pid, proctable.clock(), Census())
+        os.kill(process.pid, signal.SIGKILL)
+
+        with anyio.fail_after(PATIENCE):
+            end = await child.exited()
+
+        # Only a system that has lacked memory since it was booted could be blamed.
+        assert end == End("killed by signal 9 (SIGKILL)", signal=9)
+        child.reap()
 
 
 @LOOPS

@@ -35,10 +35,11 @@ def test_a_pid_that_nobody_has_is_no_process() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counters", "kills"), [("pgfault 7\noom_kill 3\n", 3), ("pgfault 7\noom_kill_other 5\n", 0), (None, 0)]
+    ("counters", "kills"),
+    [("pgfault 7\noom_kill 3\n", 3), ("oom_kill 0\n", 0), ("oom_kill_other 5\n", None), (None, None)],
 )
 def test_kills_for_want_of_memory_are_counted_where_the_kernel_says_them(
-    counters: str | None, kills: int, tmp_path: Path
+    counters: str | None, kills: int | None, tmp_path: Path
 ) -> None:
     if counters is not None:
         (tmp_path / "vmstat").write_text(counters)
