@@ -9,11 +9,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from supervisor.__main__ import is_daemon
+from supervisor.cli.failures import Usage
+from supervisor.cli.parser import parse
 from supervisor.errors import DaemonUnreachable
 from supervisor.surfaces.client import SyncClient
 from tests.cli_support import WAIT, Answer, Connection, Message, scripted_daemon
@@ -107,18 +111,38 @@ def test_ctrl_c_while_it_is_loaded_ends_it_without_a_word(module: str, tmp_path:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("module", ["supervisor.cli", "argparse", "supervisor.daemon"])
 def test_a_daemon_that_is_told_to_end_while_it_is_loaded_begins_nothing(
-    number: signal.Signals, tmp_path: Path
+    module: str, number: signal.Signals, tmp_path: Path
 ) -> None:
     config, socket = tmp_path / "mcp.json", tmp_path / "control.sock"
     config.write_text(json.dumps({"mcpServers": {"a": {"command": "touch", "args": [str(tmp_path / "a")]}}}))
 
     words = ["run", "--config", str(config), "--socket", str(socket)]
-    with signalled(number, "supervisor.daemon", words) as child:
+    with signalled(number, module, words) as child:
         said = child.communicate(timeout=WAIT * 4)
 
     assert (child.returncode, said) == (0, ("", ""))
     assert set(tmp_path.iterdir()) == {config}
+
+
+def verb_of(words: Sequence[str]) -> str | None:
+    """What is done in the end; None when the words make no command, or ask for help."""
+    try:
+        command: Any = parse(words)
+    except (Usage, SystemExit):
+        return None
+    verb: str = command.args[0].verb
+    return verb
+
+
+@pytest.mark.parametrize("before", ["run", "status", "--json", "--socket", "--socket=run", "--", "-h"])
+def test_signals_are_held_back_for_the_daemon_and_for_no_client(before: str) -> None:
+    after = ("run", "status", "--json", "--socket")
+    lines = [[before, *words] for count in range(4) for words in product(after, repeat=count)]
+    verbs = [(is_daemon(words), verb) for words in lines if (verb := verb_of(words)) is not None]
+
+    assert set(verbs) <= {(True, "run"), (False, "status")}
 
 
 def test_closed_streams_do_no_harm() -> None:

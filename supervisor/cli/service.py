@@ -13,7 +13,6 @@ from supervisor import __version__
 from supervisor.cli.grammar import Options, Parser, Verb
 from supervisor.core.printable import paragraphs
 from supervisor.errors import BAD_CONFIG, DONE, BadConfig, SupervisorError, TimedOut
-from supervisor.heeded import hold_back
 
 if TYPE_CHECKING:
     from supervisor.core.agents import Names
@@ -34,8 +33,7 @@ def _declare_run(parser: Parser) -> None:
 
 
 def run(options: Options) -> int:
-    """Be the daemon."""
-    hold_back()
+    """Be the daemon; `supervisor.__main__` has held back the signals that it heeds."""
     gc.disable()  # nothing that is loaded now is garbage; the daemon enables it again once it has settled
     from supervisor.daemon import serve
 

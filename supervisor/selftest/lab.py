@@ -30,6 +30,8 @@ SETTINGS = {
     "defaults": {"startTimeout": 10, "callTimeout": 10, "stopGrace": 0.5},
 }
 PAGE = "metrics and health at "
+OWN = "NOBODYS_BUT_THE_DAEMONS"
+"""A variable of the daemon, with a name that no list of forbidden ones would have."""
 INHERITED = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "TMPDIR", "LD_LIBRARY_PATH")
 
 Entry = Mapping[str, Any]
@@ -112,6 +114,7 @@ class Lab:
             **measured,
             "HOME": str(self.directory),
             "XDG_STATE_HOME": str(self.directory),
+            OWN: "a secret",
             **self.environment,
         }
 

@@ -102,6 +102,16 @@ def written(make: Callable[[Scene], str]) -> Step:
     return act
 
 
+def offered(tool: str) -> Check:
+    """What may be called."""
+
+    def check(scene: Scene) -> str | None:
+        found = [each["name"] for each in scene.lab.client.tools()]
+        return None if f"{BAD}_{tool}" in found else f"{tool} is not among {found}"
+
+    return check
+
+
 def in_another_order(scene: Scene) -> str:
     turned = json.loads(document(scene), object_pairs_hook=lambda pairs: dict(reversed(pairs)))
     return json.dumps(turned, indent=7)
@@ -188,12 +198,16 @@ ROWS = (
         given="a server works",
         when="a setting is broken by a typo, and the rest of the file has one server more",
         then="the setting stays as it was, status names it, and the rest applies",
+        servers={BAD: fake()},
         acts=(
+            # Not the default; else nobody could tell that from what was good last.
+            written(lambda scene: document(scene, settings={"policy": "open"})),
             note_pid,
             written(lambda scene: document(scene, {MORE: hostile("polite")}, settings={"policy": "opne"})),
             call("echo", text="still here"),
         ),
-        checks=(problem("supervisor.policy"), same_process, servers_are(BAD, MORE)),
+        # A tool that says that it writes: the default would leave it out.
+        checks=(problem("supervisor.policy"), same_process, servers_are(BAD, MORE), offered("crash")),
     ),
     Case(
         "F3",
@@ -253,6 +267,7 @@ ROWS = (
         given="a server works",
         when="only blanks and the order of keys change",
         then="nothing is restarted",
+        servers={BAD: hostile(env={"ONE": "1", "OTHER": "2"})},
         acts=(note_pid, written(in_another_order), call("echo", text="still here")),
         checks=(outcomes("ok", "ok"), same_process, started_once),
     ),

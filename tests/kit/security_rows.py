@@ -1,15 +1,18 @@
 """Cases of what must not be told, followed, sent or answered, in the words of the kit."""
 
+import ctypes
 import json
+import os
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 from supervisor.selftest.case import BAD, INNOCENTS, Answer, Case, Scene, Step
-from supervisor.selftest.lab import PATIENCE
+from supervisor.selftest.lab import OWN, PATIENCE
 from supervisor.selftest.promises import Promise
 from supervisor.selftest.steps import (
     await_state,
@@ -27,9 +30,10 @@ from tests.kit.http_rows import HUGE, TOO_LONG, behind_http, faulty_once, heard
 
 MEBI = 1 << 20
 SECRET = "canary-81c4"
+SCHEMA = "schema.json"
+LIBC, IN_OPEN, MANY_EVENTS = ctypes.CDLL(None), 0x20, 4096
 LOOPBACK, LISTENS = "0100007F", "0A"
 """As the kernel writes them."""
-ELSEWHERE = {"$ref": "file:///etc/passwd"}
 
 
 def defined(name: str, **more: Any) -> dict[str, Any]:
@@ -66,19 +70,39 @@ def refer_elsewhere(scene: Scene) -> None:
     """List a tool whose schemas are said to be in a file and on a host, and call it."""
     listener = scene.closing.enter_context(socket.create_server(("127.0.0.1", 0)))
     listener.setblocking(False)
+    (scene.lab.directory / SCHEMA).write_text("{}", encoding="utf-8")
+    opened = openings(scene, scene.lab.directory / SCHEMA)
     there = {"$ref": f"http://127.0.0.1:{listener.getsockname()[1]}/schema.json"}
-    listing(scene, defined("echo", inputSchema={"type": "object", "x": ELSEWHERE}, outputSchema=there))
+    listing(scene, defined("echo", inputSchema={"type": "object", "x": in_a_file(scene)}, outputSchema=there))
     call("echo", text="hello")(scene)
+    asked = happens(lambda: scene.closing.enter_context(listener.accept()[0]))
+    read = happens(lambda: os.read(opened, MANY_EVENTS))
+    scene.answers += [Answer("followed" if each else "not followed", "") for each in (asked, read)]
+
+
+def openings(scene: Scene, file: Path) -> int:
+    """Where the kernel says that somebody opens the file."""
+    descriptor: int = LIBC.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
+    scene.closing.callback(os.close, descriptor)
+    assert LIBC.inotify_add_watch(descriptor, os.fsencode(file), IN_OPEN) >= 0
+    return descriptor
+
+
+def happens(look: Callable[[], object]) -> bool:
     try:
-        listener.accept()[0].close()
-        scene.answers.append(Answer("followed", ""))
+        look()
     except BlockingIOError:
-        scene.answers.append(Answer("not followed", ""))
+        return False
+    return True
+
+
+def in_a_file(scene: Scene) -> dict[str, str]:
+    return {"$ref": f"file://{scene.lab.directory / SCHEMA}"}
 
 
 def references_listed(scene: Scene) -> str | None:
     [found] = [tool for tool in scene.lab.client.tools() if tool["name"] == f"{BAD}_echo"]
-    whole = found["inputSchema"]["x"] == ELSEWHERE and "$ref" in found["outputSchema"]
+    whole = found["inputSchema"]["x"] == in_a_file(scene) and "$ref" in found["outputSchema"]
     return None if whole else f"the tool is listed as {found}"
 
 
@@ -102,7 +126,8 @@ def stderr_kept(scene: Scene) -> str | None:
 def private(scene: Scene) -> str | None:
     """The child has the usual few variables, and what its entry says, but none of the daemon's own."""
     names = json.loads(scene.answers[-1].said).keys()
-    return "the child has XDG_STATE_HOME" if "XDG_STATE_HOME" in names or "HOME" not in names else None
+    fits = "HOME" in names and names.isdisjoint({"XDG_STATE_HOME", OWN})
+    return None if fits else f"the child's variables are {sorted(names)}"
 
 
 def ask_for_the_page(host: str) -> Step:
@@ -185,7 +210,7 @@ ROWS = (
         then="they are passed on, and never followed",
         servers={},
         acts=(refer_elsewhere,),
-        checks=(outcomes("ok", "not followed"), references_listed),
+        checks=(outcomes("ok", "not followed", "not followed"), references_listed),
     ),
     Case(
         "X10",

@@ -6,12 +6,22 @@ from typing import Any
 from supervisor.selftest.case import BAD, Answer, Case, Scene, Step
 from supervisor.selftest.promises import Promise
 from supervisor.selftest.steps import call, outcomes, said, state, texts
-from tests.e2e.support import Client
+from tests.e2e.support import Client, fake
 
 LONGEST_LINE = 4 * 1024 * 1024
 """Bytes of a request; the daemon's own limit."""
+DEEPEST = 100
+"""Levels of a request, likewise."""
 LAST = b'{"jsonrpc":"2.0","id":"last","method":"supervisor/ping"}\n'
 PING = b'{"jsonrpc":"2.0","id":%b,"method":"supervisor/ping"}'
+TOO_DEEP = b'{"jsonrpc":"2.0","id":1,"method":"supervisor/ping","params":%b}' % (
+    b"[" * DEEPEST + b"]" * DEEPEST
+)
+"""A parser alone would take it."""
+CALLS = 5
+QUICK = [0.001 * (number + 1) for number in range(CALLS)]
+SLOW = [0.3 + 0.01 * number for number in range(CALLS)]
+"""Seconds of each call, by which its answer is known."""
 IDS = (b"7", b'"7"', b"1.5", b"-0", b'"\\u00e9"', b"null", b"9" * 30)
 
 
@@ -47,15 +57,24 @@ def answer(line: bytes) -> Answer:
 
 
 def interleaved(scene: Scene) -> None:
-    """Two clients call with the same ids, each in its turn."""
-    with Client(scene.lab.socket) as one, Client(scene.lab.socket) as other:
-        for number in range(5):
-            for client, name in ((one, "one"), (other, "other")):
-                asked = {"name": f"{BAD}_echo", "arguments": {"text": f"{name} {number}"}}
+    """Two clients call with the same ids, now one first and now the other; one is answered all the while."""
+    answers: dict[str, dict[int, str]] = {"quick": {}, "slow": {}}
+    with Client(scene.lab.socket) as quick, Client(scene.lab.socket) as slow:
+        for number in range(CALLS):
+            pair = ((quick, QUICK), (slow, SLOW))
+            for client, seconds in pair if number % 2 == 0 else reversed(pair):
+                asked = {"name": f"{BAD}_sleep", "arguments": {"seconds": seconds[number]}}
                 client.send({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": asked})
-        for client in (one, other):
-            answers = sorted((client.receive() for _ in range(5)), key=lambda each: each["id"])
-            scene.answers += [Answer("ok", each["result"]["content"][0]["text"]) for each in answers]
+            hear(quick, answers["quick"])
+        for _ in range(CALLS):
+            hear(slow, answers["slow"])
+    for heard in answers.values():
+        scene.answers += [Answer("ok", heard[number]) for number in range(CALLS)]
+
+
+def hear(client: Client, heard: dict[int, str]) -> None:
+    told = client.receive()
+    heard[told["id"]] = told["result"]["content"][0]["text"]
 
 
 ROWS = (
@@ -113,19 +132,20 @@ ROWS = (
     Case(
         "S12",
         Promise.NO_HARM,
-        given="a client nests without end",
+        given="a client nests without end, or only one level too deep",
         when="its line arrives",
         then="it costs one error, and the connection goes on",
-        acts=(sent(b"[" * 1_000_000, b'{"a":' * 100_000, b"[" * 100_000 + b"]" * 100_000),),
-        checks=(outcomes("-32700", "-32700", "-32700"), state("connected")),
+        acts=(sent(b"[" * 1_000_000, b'{"a":' * 100_000, b"[" * 100_000 + b"]" * 100_000, TOO_DEEP),),
+        checks=(outcomes(*["-32700"] * 4), state("connected")),
     ),
     Case(
         "S18",
         Promise.ACCOUNT,
         given="two clients use the same ids",
-        when="they call in turns",
+        when="they call in turns, and one is answered while the other waits",
         then="each hears its own answers",
+        servers={BAD: fake()},
         acts=(interleaved,),
-        checks=(texts(*(f"{name} {number}" for name in ("one", "other") for number in range(5))),),
+        checks=(texts(*(f"slept {seconds} s" for seconds in (*QUICK, *SLOW))),),
     ),
 )
