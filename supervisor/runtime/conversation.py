@@ -120,7 +120,7 @@ class Conversation:
             awaited=lambda: self.wire.asked > self.session.subscribed,
         )
         async with connected(pipes, ears, untaken=self._dialect.max_line_bytes) as self._pipes:
-            self.wire.attach(self._pipes.input)
+            self.wire.attach(self._pipes.input, self._pipes.awake)
             self.timeline.append(("spawned", since))
             try:
                 yield

@@ -21,6 +21,7 @@ from msgspec import Struct
 from supervisor.core.pace import AWAITED, IDLE, Pace
 from supervisor.runtime.outlet import Outlet
 from supervisor.runtime.process import Pipes
+from supervisor.runtime.wakefulness import Wakefulness
 
 _MUCH = 64 * 1024
 """Bytes in one piece after which others come first."""
@@ -177,8 +178,8 @@ class ChildInput:
 class ChildPipes:
     """The child's three pipes, while they are attached."""
 
-    def __init__(self, input_: ChildInput, output: _Reader, errors: _Reader) -> None:
-        self.input = input_
+    def __init__(self, input_: ChildInput, output: _Reader, errors: _Reader, awake: Wakefulness) -> None:
+        self.input, self.awake = input_, awake
         self._output, self._errors = output, errors
 
     async def heard_out(self) -> None:
@@ -214,7 +215,7 @@ async def connected(pipes: Pipes, ears: Ears, *, untaken: int = sys.maxsize) -> 
     with contextlib.ExitStack() as transports:
         writer = await _attached(loop, pipes, (output, errors, child_input), transports, untaken)
         try:
-            yield ChildPipes(writer, output, errors)
+            yield ChildPipes(writer, output, errors, Wakefulness(loop.call_soon))
         finally:
             transports.close()
             with anyio.CancelScope(shield=True):

@@ -30,6 +30,7 @@ from supervisor.core.labour import PATIENCE_WITH_SERVERS
 from supervisor.core.phases import End
 from supervisor.errors import BadAnswer, SupervisorError
 from supervisor.runtime.outlet import gathered
+from supervisor.runtime.wakefulness import Wakefulness
 
 logger = logging.getLogger(__name__)
 
@@ -159,6 +160,8 @@ class PipeWire:
         """When the server last said anything, by the loop's clock; 0 before that."""
         self._output: Output | None = None
         self._write: Callable[[bytes], bool] = _takes_nothing
+        self._expect: Callable[[float], None] = _told_to_nobody
+        self._came: Callable[[float], None] = _told_to_nobody
         self._waiting: dict[int, Waiting] = {}
         self._forgotten: deque[int] = deque(maxlen=_FORGOTTEN)
         self._number = 0
@@ -175,9 +178,10 @@ class PipeWire:
         """How many answers are awaited."""
         return len(self._waiting)
 
-    def attach(self, output: Output) -> None:
-        """Begin to write there."""
+    def attach(self, output: Output, awake: Wakefulness) -> None:
+        """Begin to write there, and wait awake for quick answers."""
         self._output, self._write = output, output.write
+        self._expect, self._came = awake.expect, awake.came
 
     def request(self, method: str, params: bytes, waiting: Waiting) -> int:
         """Send a request and return its number.
@@ -203,6 +207,8 @@ class PipeWire:
         )
         if not self._write(line if self._lines is not None else framed(self._framing, line[:-1])):
             raise self._not_sent(number)
+        if len(self._waiting) == 1:
+            self._expect(time.monotonic())
         return number
 
     def notify(self, method: str, params: bytes) -> None:
@@ -245,7 +251,8 @@ class PipeWire:
         """Take what the server wrote; tells whether there was anything in it that nobody asked for."""
         if not self.heard_at:
             self._on_first_word()
-        self.heard_at = time.monotonic()
+        self.heard_at = now = time.monotonic()
+        self._came(now)
         lines, end = self._lines, len(chunk) - 1
         try:
             if lines is not None and not lines.open and chunk.find(b"\n") == end and 0 < end <= self._limit:

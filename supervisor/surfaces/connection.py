@@ -11,6 +11,7 @@ bounded, what it sends at once is served in turns with others, and a client that
 import asyncio
 import inspect
 import logging
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from typing import Any, Protocol, cast
 
@@ -24,6 +25,7 @@ from supervisor.core.spec import LimitSettings
 from supervisor.errors import Busy, Outcome, SupervisorError, TooLarge
 from supervisor.runtime.calls import Call, CallRequest, tell
 from supervisor.runtime.outlet import Outlet
+from supervisor.runtime.wakefulness import Wakefulness
 from supervisor.surfaces.answers import Answer, Batch
 from supervisor.surfaces.endpoint import peer
 from supervisor.surfaces.farewell import MOST_FAREWELLS, Farewell, stays
@@ -88,6 +90,7 @@ class Client(asyncio.Protocol):
         self._write_now: Callable[[bytes], bool] = _nowhere
         self._most_unread = _FAR_TOO_MUCH * control.limits.unread_bytes
         self._intake = Intake(self._take, self._read_on, loop.call_soon)
+        self._awake = Wakefulness(loop.call_soon)
         self._last_word: bytes | None = None
         self._calls: dict[Answer, Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -114,6 +117,7 @@ class Client(asyncio.Protocol):
             self._control.clients.add(self)
 
     def data_received(self, data: bytes) -> None:
+        self._awake.came(time.monotonic())
         if not self._framer.open and data[-1] == _NEWLINE and self._take_plain(data):
             return
         try:
@@ -198,6 +202,8 @@ class Client(asyncio.Protocol):
             self._count(answer.method, answer.code)
         if self._half_closed:
             self._leave_if_done()
+        elif not self._calls:
+            self._awake.expect(time.monotonic())
 
     def hang_up(self) -> None:
         """Close when everything written so far is read."""

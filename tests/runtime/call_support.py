@@ -8,6 +8,7 @@ import msgspec
 
 from supervisor.errors import Outcome, SupervisorError
 from supervisor.runtime.calls import Call, CallRequest, Deadlines
+from supervisor.runtime.wakefulness import Wakefulness
 from supervisor.runtime.wire import PipeWire
 
 
@@ -61,7 +62,7 @@ class Sent:
             on_noise=self.noise.append,
             on_broken=lambda _: None,
         )
-        self.wire.attach(self)
+        self.wire.attach(self, Wakefulness(lambda _: None))
         self.call = Call(ends, CallRequest("files_read", flatten=flatten), ends, "client")
         self.call.wire, self.call.number = self.wire, self.wire.request("tools/call", b"{}", self.call)
 

@@ -9,6 +9,7 @@ import anyio
 from supervisor.core.eras import MODERN
 from supervisor.core.jsonrpc import Message
 from supervisor.runtime.session import Session
+from supervisor.runtime.wakefulness import Wakefulness
 from supervisor.runtime.wire import PipeWire
 
 HANDSHAKE = "2025-11-25"
@@ -39,7 +40,7 @@ class Peer:
             on_noise=self.noise.append,
             on_broken=lambda _: None,
         )
-        self.wire.attach(self)
+        self.wire.attach(self, Wakefulness(lambda _: None))
         self.session = Session(self.wire)
 
     def _hear(self, message: Message) -> None:

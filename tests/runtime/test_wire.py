@@ -12,6 +12,7 @@ from supervisor.core.framing import Framing
 from supervisor.core.jsonrpc import Message
 from supervisor.core.phases import End
 from supervisor.errors import SupervisorError
+from supervisor.runtime.wakefulness import Wakefulness
 from supervisor.runtime.wire import NotSent, PipeWire
 
 LIMIT = 10_000
@@ -59,7 +60,7 @@ class Server:
             on_noise=self.noise.append,
             on_broken=self.broken.append,
         )
-        self.wire.attach(self)
+        self.wire.attach(self, Wakefulness(lambda _: None))
 
     def write(self, line: bytes) -> bool:
         if self.takes:
