@@ -31,6 +31,11 @@ class Wakefulness:
             self._looking = True
             self._call_soon(self._look)
 
+    def expect_nothing(self) -> None:
+        """There is much to do: whatever comes is seen soon enough."""
+        self._until = 0.0
+        self._attention.expect_nothing()
+
     def came(self, now: float) -> None:
         """It said something."""
         self._until = 0.0

@@ -162,6 +162,9 @@ class PipeWire:
         self._write: Callable[[bytes], bool] = _takes_nothing
         self._expect: Callable[[float], None] = _told_to_nobody
         self._came: Callable[[float], None] = _told_to_nobody
+        self._expect_nothing = _told_nothing
+        self._last_call, self._alone = 0, False
+        """Its number, and whether the one before it was over when it was sent."""
         self._waiting: dict[int, Waiting] = {}
         self._forgotten: deque[int] = deque(maxlen=_FORGOTTEN)
         self._number = 0
@@ -179,9 +182,9 @@ class PipeWire:
         return len(self._waiting)
 
     def attach(self, output: Output, awake: Wakefulness) -> None:
-        """Begin to write there, and wait awake for quick answers."""
+        """Begin to write there, and wait awake for quick answers to one call at a time."""
         self._output, self._write = output, output.write
-        self._expect, self._came = awake.expect, awake.came
+        self._expect, self._came, self._expect_nothing = awake.expect, awake.came, awake.expect_nothing
 
     def request(self, method: str, params: bytes, waiting: Waiting) -> int:
         """Send a request and return its number.
@@ -207,8 +210,13 @@ class PipeWire:
         )
         if not self._write(line if self._lines is not None else framed(self._framing, line[:-1])):
             raise self._not_sent(number)
-        if len(self._waiting) == 1:
+        if self._last_call not in self._waiting:
+            self._alone = True
             self._expect(time.monotonic())
+        elif self._alone:
+            self._alone = False
+            self._expect_nothing()
+        self._last_call = number
         return number
 
     def notify(self, method: str, params: bytes) -> None:

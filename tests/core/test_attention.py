@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from supervisor.core.attention import MOST_PROOFS, PROOFS, QUICK, Attention
+from supervisor.core.attention import LONGEST_PENALTY, PENALTY, QUICK, Attention
 
 SOON, LATE = QUICK / 2, QUICK * 2
 
@@ -29,11 +29,11 @@ class Talk:
 
     def fail(self) -> int:
         """Be quick until that is waited for, and late then; tells how many quick words it took."""
-        return next(count for count in range(2 * MOST_PROOFS) if self.exchange(SOON, LATE))
+        return next(count for count in range(2 * LONGEST_PENALTY) if self.exchange(SOON, LATE))
 
     def succeed(self) -> int:
         """The same, and quick then, too."""
-        return next(count for count in range(2 * MOST_PROOFS) if self.exchange(SOON))
+        return next(count for count in range(2 * LONGEST_PENALTY) if self.exchange(SOON))
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ def talk() -> Talk:
     return Talk()
 
 
-def test_nobody_is_waited_for_awake_before_he_was_quick_often_enough(talk: Talk) -> None:
-    assert talk.succeed() == PROOFS
+def test_nobody_is_waited_for_awake_before_he_was_quick_once(talk: Talk) -> None:
+    assert talk.succeed() == 1
 
 
 def test_whoever_stays_quick_is_waited_for_each_time(talk: Talk) -> None:
@@ -57,38 +57,57 @@ def test_the_wait_is_no_longer_than_a_quick_word_takes(talk: Talk) -> None:
     assert talk.attention.expect(7.0) == 7.0 + QUICK
 
 
-def test_one_slow_word_ends_it(talk: Talk) -> None:
-    talk.succeed()
-    talk.exchange(LATE)
-
-    assert not talk.exchange(SOON)
+def test_whoever_is_slow_is_not_waited_for(talk: Talk) -> None:
+    assert not any(talk.exchange(LATE) for _ in range(10))
 
 
-def test_a_slow_word_among_the_proofs_begins_them_anew(talk: Talk) -> None:
-    for _ in range(PROOFS - 1):
-        talk.exchange(SOON)
-    talk.exchange(LATE)
-
-    assert talk.succeed() == PROOFS
-
-
-def test_each_wait_in_vain_asks_for_twice_the_proof(talk: Talk) -> None:
-    assert [talk.fail() for _ in range(3)] == [PROOFS, 2 * PROOFS, 4 * PROOFS]
-
-
-def test_each_that_was_not_in_vain_asks_for_half_of_it_again(talk: Talk) -> None:
+def test_a_wait_in_vain_is_followed_by_words_that_are_slept_through(talk: Talk) -> None:
     talk.fail()
+
+    assert talk.succeed() == PENALTY
+
+
+def test_slow_words_among_them_do_not_make_them_more(talk: Talk) -> None:
+    talk.fail()
+    awake = [talk.exchange(LATE if number % 2 == 0 else SOON) for number in range(PENALTY)]
+
+    assert (any(awake), talk.succeed()) == (False, 0)
+
+
+def test_each_wait_in_vain_makes_them_twice_as_many(talk: Talk) -> None:
+    assert [talk.fail() for _ in range(4)] == [1, PENALTY, 2 * PENALTY, 4 * PENALTY]
+
+
+def test_each_that_was_not_in_vain_makes_them_half_as_many_again(talk: Talk) -> None:
+    for _ in range(4):
+        talk.fail()
+    talk.succeed()
     talk.succeed()
     talk.exchange(LATE)
 
-    assert talk.succeed() == 2 * PROOFS
+    assert talk.succeed() == 4 * PENALTY
+
+
+def test_a_slow_word_now_and_then_costs_little_of_what_is_gained(talk: Talk) -> None:
+    awake = [talk.exchange(LATE if number % 100 == 0 else SOON) for number in range(10_000)]
+
+    assert sum(awake) > 8_500
+
+
+def test_a_word_that_is_not_awaited_any_more_proves_nothing(talk: Talk) -> None:
+    talk.succeed()
+    talk.attention.expect(200.0)
+    talk.attention.expect_nothing()
+    talk.attention.came(200.0 + LATE)
+
+    assert talk.succeed() == 0
 
 
 def test_words_that_nobody_awaited_prove_nothing(talk: Talk) -> None:
-    for number in range(2 * PROOFS):
+    for number in range(10):
         talk.attention.came(200.0 + number * SOON)
 
-    assert talk.succeed() == PROOFS
+    assert talk.succeed() == 1
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=300), st.integers(1, 20))
@@ -98,7 +117,7 @@ def test_what_is_spent_in_vain_is_little_beside_the_words(pattern: list[bool], t
     for quick in words:
         talk.exchange(SOON if quick else LATE)
 
-    assert talk.in_vain <= len(words) * QUICK / PROOFS
+    assert talk.in_vain <= (len(words) / PENALTY + 1) * QUICK
 
 
 def test_where_it_is_always_in_vain_it_costs_next_to_nothing() -> None:

@@ -4,32 +4,26 @@ import asyncio
 import gc
 import os
 import signal
-import socket
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from supervisor.core.phases import Backoff, KillRequested, Ready, Stopped
 from supervisor.errors import ServerUnavailable
-from supervisor.runtime.bus import Bus
 from supervisor.runtime.conversation import Conversation
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.http import HttpRun
 from supervisor.runtime.httptalk import HttpTalk
 from supervisor.runtime.httpwire import HttpWire
-from supervisor.runtime.memory import Memory
 from supervisor.runtime.process import Child
-from supervisor.runtime.reload import Reloader
 from supervisor.runtime.session import Session
 from supervisor.runtime.stdio import StdioRun
 from supervisor.runtime.wire import PipeWire
 from supervisor.surfaces.connection import Client
-from supervisor.surfaces.control import Control
-from supervisor.surfaces.service import Service
 from tests.ports import reserved
+from tests.runtime.control_support import controlled
 from tests.runtime.fleet_support import Asked, Build, Reply, entry, only_child, reach
 from tests.runtime.http_support import Served, remote, serving
 from tests.runtime.support import LOOPS, until
@@ -47,28 +41,6 @@ def uncollected() -> Iterator[None]:
 
 def living(*kinds: type) -> Counter[type]:
     return Counter(type(each) for each in gc.get_objects() if isinstance(each, kinds))
-
-
-@asynccontextmanager
-async def controlled(build: Build, path: Path) -> AsyncGenerator[Control]:
-    """A control socket there, and a fleet behind it."""
-    async with build.up() as fleet:
-        bus, loaded = Bus(), build.load()
-        service = Service(
-            fleet=fleet,
-            bus=bus,
-            reloader=Reloader(fleet, loaded, lambda _: loaded, bus),
-            memory=Memory(None),
-            socket=str(path),
-            pid=0,
-            started_at=0.0,
-            shut_down=lambda: None,
-        )
-        control = Control(service, loaded.settings.limits)
-        with socket.socket(socket.AF_UNIX) as listener:
-            listener.bind(str(path))
-            async with control.serving(listener):
-                yield control
 
 
 @pytest.mark.parametrize("era", ["both", "legacy", "rmcp"])
