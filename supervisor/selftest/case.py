@@ -181,6 +181,7 @@ def _alone(case: Case, directory: Path) -> list[Complaint]:
     home = directory / f"alone-{case.id}"
     home.mkdir(exist_ok=True)
     lab = Lab(home)
+    lab.begin_journal()
     try:
         lab.spawn(case.servers)
         scene = Scene(lab, case.servers)
