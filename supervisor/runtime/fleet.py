@@ -181,6 +181,7 @@ class Fleet:
             ServerUnavailable: it did not come up, is disabled, or the whole fleet stops.
         """
         member = self._enabled(name)
+        member.press()
         await member.actor.tell(StartRequested())
         if member.shelf is None:
             await member.actor.tell(Wanted())  # a lazy one whose tools nobody knows
@@ -191,6 +192,7 @@ class Fleet:
         """Stop a server and start it again; raises as `start_server`."""
         member = self._enabled(name)
         await member.actor.tell(RestartRequested())
+        member.press()
         if wait:
             await _came_up(member)
 

@@ -92,6 +92,8 @@ class Member:
         self.halted = False
         """Whether an operator has stopped it, and not started it since."""
         self._expected = False
+        self._pressed = False
+        """Whether an operator wants its next start."""
         self._since = time.time()
         self.reason = self._reason_of_rest()
         self.desk = ServerDesk(
@@ -182,7 +184,9 @@ class Member:
     # Its runs.
 
     def _new_run(self, number: int) -> Run:
-        doubtful = self.actor.state.doubtful and not self.desk.queued  # a call that waits is worth a try
+        # What a call waits for, or an operator, is worth a try.
+        doubtful = self.actor.state.doubtful and not self.desk.queued and not self._pressed
+        self._pressed = False
         run = self._launcher.new_run(number, self.spec, self._listener, doubtful=doubtful)
         self._run, self.made = None if isinstance(run, HopelessRun) else run, number
         return run
@@ -273,8 +277,17 @@ class Member:
         """Have a server that sleeps, backs off or stands in line come up, because a call waits for it."""
         if not self.ready:
             self.actor.post(Wanted())
-            if isinstance(self._run, StdioRun):
-                self._run.hasten()
+            self._hasten()
+
+    def press(self) -> None:
+        """Have its next start, or the one under way, not wait among the doubtful: an operator wants it."""
+        state = self.actor.state
+        self._pressed = not (isinstance(state.phase, Ready | Starting) and self.made == state.run)
+        self._hasten()
+
+    def _hasten(self) -> None:
+        if isinstance(self._run, StdioRun):
+            self._run.hasten()
 
     def _serve_calls(self, phase: Phase) -> None:
         """Tell the desk what the server's new phase means for calls."""

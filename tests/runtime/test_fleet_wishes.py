@@ -1,6 +1,7 @@
 """Wishes that contradict each other: the last one counts, and whoever waits for another is told."""
 
 import os
+import signal
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ from supervisor.runtime import proctable
 from supervisor.runtime.fleet import Fleet
 from supervisor.runtime.starts import Starts
 from supervisor.runtime.stdio import Host
-from tests.runtime.fleet_support import Asked, Build, entry, reach
+from tests.runtime.fleet_support import Asked, Build, entry, only_child, reach
 from tests.runtime.support import LOOPS, PATIENCE, fake, until
 
 pytestmark = [pytest.mark.usefixtures("nothing_left"), LOOPS]
@@ -100,9 +101,9 @@ async def test_a_stop_that_is_done_before_the_next_start_is_a_stop(build: Build)
         assert isinstance(fleet.members["fake"].actor.state.phase, Ready)
 
 
-async def test_a_call_pulls_its_server_out_of_the_line_of_those_that_fail(
-    build: Build, host: Host, tmp_path: Path
-) -> None:
+@asynccontextmanager
+async def in_the_line_of_those_that_fail(build: Build, host: Host, tmp_path: Path) -> AsyncGenerator[Fleet]:
+    """A fleet whose server waits an hour for its turn, and would start well."""
     broken = tmp_path / "broken"
     broken.touch()
     script = f'[ -e {broken} ] && exit 1; exec "$@"'
@@ -114,5 +115,34 @@ async def test_a_call_pulls_its_server_out_of_the_line_of_those_that_fail(
         fleet.start()
         await until(lambda: fleet.summary("fake").reason == "backoff over; waits for its turn to start")
         broken.unlink()
+        yield fleet
 
+
+async def test_a_call_pulls_its_server_out_of_the_line_of_those_that_fail(
+    build: Build, host: Host, tmp_path: Path
+) -> None:
+    async with in_the_line_of_those_that_fail(build, host, tmp_path) as fleet:
         assert await Asked(fleet, "fake_echo", arguments={"n": 1}).text() == '{"n":1}'
+
+
+@pytest.mark.parametrize("way", ["start", "restart", "stop and start"])
+async def test_an_operator_pulls_a_server_out_of_that_line(
+    build: Build, host: Host, tmp_path: Path, way: str
+) -> None:
+    async with in_the_line_of_those_that_fail(build, host, tmp_path) as fleet:
+        with anyio.fail_after(PATIENCE):
+            if way == "stop and start":
+                await fleet.stop_server("fake")
+            await (fleet.restart_server("fake") if way == "restart" else fleet.start_server("fake"))
+
+
+async def test_what_an_operator_wanted_once_is_not_wanted_for_ever(
+    build: Build, host: Host, tmp_path: Path
+) -> None:
+    async with in_the_line_of_those_that_fail(build, host, tmp_path) as fleet:
+        await fleet.start_server("fake")
+        await fleet.start_server("fake")  # it is up
+
+        os.kill(only_child(), signal.SIGKILL)
+
+        await until(lambda: fleet.summary("fake").reason == "backoff over; waits for its turn to start")
