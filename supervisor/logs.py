@@ -52,15 +52,15 @@ class _Queue:
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], None]] = deque()
-        self._turn = threading.RLock()
-        """Taken before the handler's own lock, never after it."""
+        self.turn = threading.RLock()
+        """The handler's lock, too: who logs within a line of his must not wait for who writes these."""
         self._busy = False
 
     def add(self, write: Callable[[], None]) -> None:
         self._waiting.append(write)
 
     def write(self, until: float) -> bool:
-        with self._turn:
+        with self.turn:
             if self._busy:  # a line of ours, which is written just now
                 return False
             self._busy = True
@@ -118,9 +118,13 @@ class _StreamHandler(logging.StreamHandler[TextIO]):
 
     lost = 0
 
+    def createLock(self) -> None:  # noqa: N802 - the library's name
+        self.lock = cast("threading.Lock", _queue.turn)  # the library makes one of this kind, too
+
     def handle(self, record: logging.LogRecord) -> bool:
-        write_waiting()
-        return super().handle(record)
+        with _queue.turn:
+            write_waiting()
+            return super().handle(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -136,7 +136,7 @@ def verb_of(words: Sequence[str]) -> str | None:
     return verb
 
 
-@pytest.mark.parametrize("before", ["run", "status", "--json", "--socket", "--socket=run", "--", "-h"])
+@pytest.mark.parametrize("before", ["run", "status", "--json", "--socket", "--socket=run", "--"])
 def test_signals_are_held_back_for_the_daemon_and_for_no_client(before: str) -> None:
     after = ("run", "status", "--json", "--socket")
     lines = [[before, *words] for count in range(4) for words in product(after, repeat=count)]

@@ -196,6 +196,33 @@ class Endless:
         return str(self)
 
 
+class Slow:
+    """Put into words while somebody else writes what waits, and logs something itself."""
+
+    def __init__(self) -> None:
+        self.writer = threading.Thread(target=write_waiting, daemon=True)
+
+    def __str__(self) -> str:
+        write_later(lambda: logging.getLogger("supervisor").info("waits"))
+        self.writer.start()
+        self.writer.join(0.05)  # it waits for us, unless it is past that
+        logging.getLogger("supervisor").info("inner")
+        return "outer"
+
+
+def test_who_logs_while_a_line_is_put_into_words_waits_for_nobody() -> None:
+    stream, slow = io.StringIO(), Slow()
+    configure("text", "info", journal=None, stream=stream)
+    logger = threading.Thread(target=lambda: logging.getLogger("supervisor").info("%s", slow), daemon=True)
+
+    logger.start()
+    logger.join(10)
+    slow.writer.join(10)
+
+    assert not logger.is_alive()
+    assert [word in stream.getvalue() for word in ("waits", "inner", "outer")] == [True, True, True]
+
+
 @pytest.mark.parametrize("journal", [None, NOBODY])
 def test_a_line_that_has_no_end_is_lost_and_fails_nobody(journal: str | None) -> None:
     assert written("text", record("files: said %s", Endless()), journal=journal) == ""

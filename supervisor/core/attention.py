@@ -26,12 +26,14 @@ class Attention:
 
     def expect(self, now: float) -> float:
         """Its word is awaited from now on; returns until when to stay awake, or 0 for not at all."""
+        self._lapse(now)
         self._expected, self._since = True, now
         self._awake = self._quick and not self._asleep_for
         return now + QUICK if self._awake else 0.0
 
-    def expect_nothing(self) -> None:
+    def expect_nothing(self, now: float) -> None:
         """When its next word comes says nothing about it."""
+        self._lapse(now)
         self._expected = False
 
     def came(self, now: float) -> None:
@@ -46,3 +48,8 @@ class Attention:
             self._penalty //= 2
         else:
             self._penalty = self._asleep_for = min(max(2 * self._penalty, PENALTY), LONGEST_PENALTY)
+
+    def _lapse(self, now: float) -> None:
+        """What was awaited is not awaited any more: that it did not come proves something when it is late."""
+        if self._expected and now - self._since > QUICK:
+            self.came(now)

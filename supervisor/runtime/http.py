@@ -54,15 +54,17 @@ class HttpRun:
     async def live(self, report: Callable[[Event], None]) -> End:
         remote, limit = self._remote, self._remote.dialect.max_line_bytes
         report(Launched(self._number))
-        with self._scope, remote.sessions.joined(self.talk.wire.head):
-            try:
+        try:
+            with self._scope, remote.sessions.joined(self.talk.wire.head):
                 async with (
                     open_door(remote.site, remote.patience, limit=limit) as door,
                     self.talk.wire.through(door),
                 ):
                     return await self._serve(report)
-            except CannotTrust as exc:
-                return End(str(exc), hopeless=True)
+        except CannotTrust as exc:
+            return End(str(exc.with_traceback(None)), hopeless=True)  # its thread keeps it, and us with it
+        finally:
+            self.talk.wire.let_go()
         return End("connection dropped", hopeless=self.talk.end is not None and self.talk.end.hopeless)
 
     def close(self) -> None:

@@ -93,19 +93,16 @@ class HttpWire:
     @contextlib.asynccontextmanager
     async def through(self, door: Door) -> AsyncGenerator[None]:
         """Carry requests through this door; whoever still waits on the way out is told."""
-        try:
-            async with company() as tasks:
-                renewal = Renewal(self.head, self._owner.renew, self._end_session)
-                mail = Mail(door, self.head, self._limit)
-                self._traffic = _Traffic(mail, tasks, Answers(self._deliver), renewal)
-                try:
-                    yield
-                finally:
-                    self.lose(End("was closed"))
-        finally:
-            self._let_go()
+        async with company() as tasks:
+            renewal = Renewal(self.head, self._owner.renew, self._end_session)
+            mail = Mail(door, self.head, self._limit)
+            self._traffic = _Traffic(mail, tasks, Answers(self._deliver), renewal)
+            try:
+                yield
+            finally:
+                self.lose(End("was closed"))
 
-    def _let_go(self) -> None:
+    def let_go(self) -> None:
         """Nothing more will come: forget who is to be told and what works for us, as they hold us."""
         self.head.keep_version()
         self._traffic, self._owner = None, NOBODY

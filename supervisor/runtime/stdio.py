@@ -109,13 +109,17 @@ class StdioRun:
             report(Launched(self._number))
             return await self._live_either_way(report, turn)
         except CannotStart as exc:
-            return End(str(exc), hopeless=True)
+            return End(
+                str(exc.with_traceback(None)), hopeless=True
+            )  # whoever raised it keeps it, and us with it
         except OSError as exc:
+            exc.with_traceback(None)
             return End(f"cannot start: {exc.strerror or exc}")
         except GivenUp:
             return _NEVER_STARTED
         finally:
             turn.release()
+            self.talk.wire.let_go()  # also when there was nothing to talk to
             if self._host.spawner.has_begun(self._token):  # whatever went wrong before it was taken
                 await self._end_unheard()
 

@@ -31,10 +31,10 @@ class Wakefulness:
             self._looking = True
             self._call_soon(self._look)
 
-    def expect_nothing(self) -> None:
+    def expect_nothing(self, now: float) -> None:
         """There is much to do: whatever comes is seen soon enough."""
         self._until = 0.0
-        self._attention.expect_nothing()
+        self._attention.expect_nothing(now)
 
     def came(self, now: float) -> None:
         """It said something."""

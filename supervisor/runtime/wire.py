@@ -162,7 +162,7 @@ class PipeWire:
         self._write: Callable[[bytes], bool] = _takes_nothing
         self._expect: Callable[[float], None] = _told_to_nobody
         self._came: Callable[[float], None] = _told_to_nobody
-        self._expect_nothing = _told_nothing
+        self._expect_nothing: Callable[[float], None] = _told_to_nobody
         self._last_call, self._alone = 0, False
         """Its number, and whether the one before it was over when it was sent."""
         self._waiting: dict[int, Waiting] = {}
@@ -215,7 +215,7 @@ class PipeWire:
             self._expect(time.monotonic())
         elif self._alone:
             self._alone = False
-            self._expect_nothing()
+            self._expect_nothing(time.monotonic())
         self._last_call = number
         return number
 

@@ -97,10 +97,25 @@ def test_a_slow_word_now_and_then_costs_little_of_what_is_gained(talk: Talk) -> 
 def test_a_word_that_is_not_awaited_any_more_proves_nothing(talk: Talk) -> None:
     talk.succeed()
     talk.attention.expect(200.0)
-    talk.attention.expect_nothing()
+    talk.attention.expect_nothing(200.0 + SOON)
     talk.attention.came(200.0 + LATE)
 
     assert talk.succeed() == 0
+
+
+def test_a_word_that_is_late_when_it_is_not_awaited_any_more_was_waited_for_in_vain(talk: Talk) -> None:
+    talk.succeed()
+    talk.attention.expect(200.0)
+    talk.attention.expect_nothing(200.0 + LATE)
+
+    assert talk.succeed() == PENALTY
+
+
+def test_so_was_one_that_has_not_come_when_the_next_is_awaited(talk: Talk) -> None:
+    talk.succeed()
+    talk.attention.expect(50.0)
+
+    assert talk.succeed() == PENALTY
 
 
 def test_words_that_nobody_awaited_prove_nothing(talk: Talk) -> None:

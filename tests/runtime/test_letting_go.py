@@ -28,6 +28,8 @@ from tests.runtime.fleet_support import Asked, Build, Reply, entry, only_child, 
 from tests.runtime.http_support import Served, remote, serving
 from tests.runtime.support import LOOPS, until
 
+REMOTE = (HttpRun, HttpTalk, HttpWire, Session)
+
 pytestmark = [pytest.mark.usefixtures("nothing_left", "uncollected"), LOOPS]
 
 
@@ -82,6 +84,25 @@ async def test_a_run_that_dies_before_it_is_ready_leaves_nothing_of_it(
         assert living(*kinds) == dict.fromkeys(kinds, 1)
 
 
+async def test_a_run_that_cannot_be_started_leaves_nothing_of_it(build: Build) -> None:
+    async with build.up({"fake": {"command": "/nowhere/at-all"}}) as fleet:
+        for _ in range(3):
+            with pytest.raises(ServerUnavailable):
+                await fleet.restart_server("fake")
+
+        kinds = (StdioRun, Conversation, Session, PipeWire)
+        assert living(*kinds) == dict.fromkeys(kinds, 1)
+
+
+async def test_a_run_over_http_whose_door_never_opens_leaves_nothing_of_it(build: Build) -> None:
+    async with build.up({"remote": {"url": "https://127.0.0.1:1/", "caFile": "/nowhere.pem"}}) as fleet:
+        for _ in range(3):
+            with pytest.raises(ServerUnavailable):
+                await fleet.restart_server("remote")
+
+        assert living(*REMOTE) == dict.fromkeys(REMOTE, 1)
+
+
 async def test_a_client_that_has_left_leaves_nothing_of_its_connection(build: Build, tmp_path: Path) -> None:
     path = tmp_path / "control.sock"
     async with controlled(build, path) as control:
@@ -97,7 +118,6 @@ async def test_a_client_that_has_left_leaves_nothing_of_its_connection(build: Bu
         await until(lambda: not living(Client))
 
 
-REMOTE = (HttpRun, HttpTalk, HttpWire, Session)
 FORGETFUL = ["legacy", "--fault", "forget", "--times", "1"]
 WAYS = pytest.mark.parametrize("way", [["both"], ["legacy"], FORGETFUL], ids=["both", "legacy", "forgetful"])
 

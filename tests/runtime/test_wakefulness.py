@@ -79,7 +79,7 @@ def test_it_sleeps_when_the_word_has_come(loop: Loop) -> None:
 def test_it_sleeps_when_there_is_more_to_do(loop: Loop) -> None:
     loop.prove()
     loop.expect()
-    loop.awake.expect_nothing()
+    loop.awake.expect_nothing(loop.now)
     loop.turn()
 
     assert loop.sleeps
@@ -120,7 +120,10 @@ async def test_others_are_served_meanwhile() -> None:
     with anyio.fail_after(5):
         await served.wait()
         await anyio.sleep(0.001)
+    awake = late._looking
     late.came(0.0)
+
+    assert awake
 
 
 @pytest.fixture
