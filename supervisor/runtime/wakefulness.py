@@ -4,6 +4,7 @@ Awake means that the loop looks at everything again and again instead of sleepin
 ever.
 """
 
+import os
 import time
 from collections.abc import Callable
 
@@ -43,6 +44,8 @@ class Wakefulness:
 
     def _look(self) -> None:
         if self._clock() < self._until:
+            # Whom we wait for may have been put behind us, on our processor, and would wait for us.
+            os.sched_yield()
             self._call_soon(self._look)
         else:
             self._looking = False
