@@ -67,6 +67,17 @@ def test_it_is_awake_while_it_waits_for_whoever_was_quick(loop: Loop) -> None:
     assert not loop.sleeps
 
 
+def test_it_gives_way_between_two_looks(loop: Loop, monkeypatch: pytest.MonkeyPatch) -> None:
+    gave_way: list[bool] = []
+    monkeypatch.setattr("os.sched_yield", lambda: gave_way.append(True))
+    loop.prove()
+    loop.expect()
+    loop.turn()
+    loop.turn()
+
+    assert gave_way == [True, True]
+
+
 def test_it_sleeps_when_the_word_has_come(loop: Loop) -> None:
     loop.prove()
     loop.expect()
